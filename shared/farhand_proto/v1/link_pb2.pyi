@@ -1,0 +1,439 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Stream(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    STREAM_UNSPECIFIED: _ClassVar[Stream]
+    STREAM_STDOUT: _ClassVar[Stream]
+    STREAM_STDERR: _ClassVar[Stream]
+STREAM_UNSPECIFIED: Stream
+STREAM_STDOUT: Stream
+STREAM_STDERR: Stream
+
+class Up(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[UpEvent]
+    def __init__(self, events: _Optional[_Iterable[_Union[UpEvent, _Mapping]]] = ...) -> None: ...
+
+class UpEvent(_message.Message):
+    __slots__ = ("hello", "pong", "decision", "started", "output", "omitted", "result")
+    HELLO_FIELD_NUMBER: _ClassVar[int]
+    PONG_FIELD_NUMBER: _ClassVar[int]
+    DECISION_FIELD_NUMBER: _ClassVar[int]
+    STARTED_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    hello: Hello
+    pong: Pong
+    decision: Decision
+    started: Started
+    output: Output
+    omitted: Omitted
+    result: Result
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., omitted: _Optional[_Union[Omitted, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ...) -> None: ...
+
+class Down(_message.Message):
+    __slots__ = ("events",)
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    events: _containers.RepeatedCompositeFieldContainer[DownEvent]
+    def __init__(self, events: _Optional[_Iterable[_Union[DownEvent, _Mapping]]] = ...) -> None: ...
+
+class DownEvent(_message.Message):
+    __slots__ = ("welcome", "ping", "offer", "approval", "cancel", "output_ack", "result_ack", "gone", "drain", "bye")
+    WELCOME_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_ACK_FIELD_NUMBER: _ClassVar[int]
+    RESULT_ACK_FIELD_NUMBER: _ClassVar[int]
+    GONE_FIELD_NUMBER: _ClassVar[int]
+    DRAIN_FIELD_NUMBER: _ClassVar[int]
+    BYE_FIELD_NUMBER: _ClassVar[int]
+    welcome: Welcome
+    ping: Ping
+    offer: Offer
+    approval: Approval
+    cancel: Cancel
+    output_ack: OutputAck
+    result_ack: ResultAck
+    gone: Gone
+    drain: Drain
+    bye: Bye
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., approval: _Optional[_Union[Approval, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., output_ack: _Optional[_Union[OutputAck, _Mapping]] = ..., result_ack: _Optional[_Union[ResultAck, _Mapping]] = ..., gone: _Optional[_Union[Gone, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ...) -> None: ...
+
+class Hello(_message.Message):
+    __slots__ = ("daemon_instance_id", "boot_id", "journal_id", "journal_counter", "local_time_ms", "capability", "daemon_version", "trust_level", "chosen_by", "allow_inferred", "concurrency", "facts", "live")
+    DAEMON_INSTANCE_ID_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_ID_FIELD_NUMBER: _ClassVar[int]
+    JOURNAL_COUNTER_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
+    TRUST_LEVEL_FIELD_NUMBER: _ClassVar[int]
+    CHOSEN_BY_FIELD_NUMBER: _ClassVar[int]
+    ALLOW_INFERRED_FIELD_NUMBER: _ClassVar[int]
+    CONCURRENCY_FIELD_NUMBER: _ClassVar[int]
+    FACTS_FIELD_NUMBER: _ClassVar[int]
+    LIVE_FIELD_NUMBER: _ClassVar[int]
+    daemon_instance_id: str
+    boot_id: str
+    journal_id: str
+    journal_counter: int
+    local_time_ms: int
+    capability: int
+    daemon_version: str
+    trust_level: str
+    chosen_by: str
+    allow_inferred: bool
+    concurrency: int
+    facts: Facts
+    live: _containers.RepeatedCompositeFieldContainer[LiveAttempt]
+    def __init__(self, daemon_instance_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., journal_id: _Optional[str] = ..., journal_counter: _Optional[int] = ..., local_time_ms: _Optional[int] = ..., capability: _Optional[int] = ..., daemon_version: _Optional[str] = ..., trust_level: _Optional[str] = ..., chosen_by: _Optional[str] = ..., allow_inferred: _Optional[bool] = ..., concurrency: _Optional[int] = ..., facts: _Optional[_Union[Facts, _Mapping]] = ..., live: _Optional[_Iterable[_Union[LiveAttempt, _Mapping]]] = ...) -> None: ...
+
+class Facts(_message.Message):
+    __slots__ = ("hostname", "os", "os_version", "arch", "user", "home", "cpus", "memory_bytes", "time_zone")
+    HOSTNAME_FIELD_NUMBER: _ClassVar[int]
+    OS_FIELD_NUMBER: _ClassVar[int]
+    OS_VERSION_FIELD_NUMBER: _ClassVar[int]
+    ARCH_FIELD_NUMBER: _ClassVar[int]
+    USER_FIELD_NUMBER: _ClassVar[int]
+    HOME_FIELD_NUMBER: _ClassVar[int]
+    CPUS_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    hostname: str
+    os: str
+    os_version: str
+    arch: str
+    user: str
+    home: bytes
+    cpus: int
+    memory_bytes: int
+    time_zone: str
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., os_version: _Optional[str] = ..., arch: _Optional[str] = ..., user: _Optional[str] = ..., home: _Optional[bytes] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., time_zone: _Optional[str] = ...) -> None: ...
+
+class LiveAttempt(_message.Message):
+    __slots__ = ("attempt_id", "input_digest", "state", "stdout_produced", "stderr_produced")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        STATE_UNSPECIFIED: _ClassVar[LiveAttempt.State]
+        STATE_JOURNALLED: _ClassVar[LiveAttempt.State]
+        STATE_AWAITING_OWNER: _ClassVar[LiveAttempt.State]
+        STATE_STARTED: _ClassVar[LiveAttempt.State]
+        STATE_FINISHED: _ClassVar[LiveAttempt.State]
+    STATE_UNSPECIFIED: LiveAttempt.State
+    STATE_JOURNALLED: LiveAttempt.State
+    STATE_AWAITING_OWNER: LiveAttempt.State
+    STATE_STARTED: LiveAttempt.State
+    STATE_FINISHED: LiveAttempt.State
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    INPUT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    STDERR_PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    input_digest: bytes
+    state: LiveAttempt.State
+    stdout_produced: int
+    stderr_produced: int
+    def __init__(self, attempt_id: _Optional[str] = ..., input_digest: _Optional[bytes] = ..., state: _Optional[_Union[LiveAttempt.State, str]] = ..., stdout_produced: _Optional[int] = ..., stderr_produced: _Optional[int] = ...) -> None: ...
+
+class Welcome(_message.Message):
+    __slots__ = ("server_time_ms", "stream_epoch", "capability", "min_capability", "machine_name", "stored")
+    SERVER_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    STREAM_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    MIN_CAPABILITY_FIELD_NUMBER: _ClassVar[int]
+    MACHINE_NAME_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
+    server_time_ms: int
+    stream_epoch: int
+    capability: int
+    min_capability: int
+    machine_name: str
+    stored: _containers.RepeatedCompositeFieldContainer[StoredOutput]
+    def __init__(self, server_time_ms: _Optional[int] = ..., stream_epoch: _Optional[int] = ..., capability: _Optional[int] = ..., min_capability: _Optional[int] = ..., machine_name: _Optional[str] = ..., stored: _Optional[_Iterable[_Union[StoredOutput, _Mapping]]] = ...) -> None: ...
+
+class StoredOutput(_message.Message):
+    __slots__ = ("attempt_id", "stream", "offset")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    stream: Stream
+    offset: int
+    def __init__(self, attempt_id: _Optional[str] = ..., stream: _Optional[_Union[Stream, str]] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ("nonce",)
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    nonce: int
+    def __init__(self, nonce: _Optional[int] = ...) -> None: ...
+
+class Pong(_message.Message):
+    __slots__ = ("nonce",)
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    nonce: int
+    def __init__(self, nonce: _Optional[int] = ...) -> None: ...
+
+class Offer(_message.Message):
+    __slots__ = ("attempt_id", "command_id", "stream_epoch", "spec", "input_digest", "start_within_ms", "tier", "inferred", "requester", "ticket_id", "mandate_hash", "traceparent")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    COMMAND_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_EPOCH_FIELD_NUMBER: _ClassVar[int]
+    SPEC_FIELD_NUMBER: _ClassVar[int]
+    INPUT_DIGEST_FIELD_NUMBER: _ClassVar[int]
+    START_WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    INFERRED_FIELD_NUMBER: _ClassVar[int]
+    REQUESTER_FIELD_NUMBER: _ClassVar[int]
+    TICKET_ID_FIELD_NUMBER: _ClassVar[int]
+    MANDATE_HASH_FIELD_NUMBER: _ClassVar[int]
+    TRACEPARENT_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    command_id: str
+    stream_epoch: int
+    spec: bytes
+    input_digest: bytes
+    start_within_ms: int
+    tier: int
+    inferred: bool
+    requester: str
+    ticket_id: str
+    mandate_hash: bytes
+    traceparent: str
+    def __init__(self, attempt_id: _Optional[str] = ..., command_id: _Optional[str] = ..., stream_epoch: _Optional[int] = ..., spec: _Optional[bytes] = ..., input_digest: _Optional[bytes] = ..., start_within_ms: _Optional[int] = ..., tier: _Optional[int] = ..., inferred: _Optional[bool] = ..., requester: _Optional[str] = ..., ticket_id: _Optional[str] = ..., mandate_hash: _Optional[bytes] = ..., traceparent: _Optional[str] = ...) -> None: ...
+
+class CommandSpec(_message.Message):
+    __slots__ = ("shell", "argv", "cwd", "has_cwd", "env", "execution_timeout_ms", "grace_ms")
+    SHELL_FIELD_NUMBER: _ClassVar[int]
+    ARGV_FIELD_NUMBER: _ClassVar[int]
+    CWD_FIELD_NUMBER: _ClassVar[int]
+    HAS_CWD_FIELD_NUMBER: _ClassVar[int]
+    ENV_FIELD_NUMBER: _ClassVar[int]
+    EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
+    GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    shell: Shell
+    argv: Argv
+    cwd: bytes
+    has_cwd: bool
+    env: _containers.RepeatedCompositeFieldContainer[EnvVar]
+    execution_timeout_ms: int
+    grace_ms: int
+    def __init__(self, shell: _Optional[_Union[Shell, _Mapping]] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., cwd: _Optional[bytes] = ..., has_cwd: _Optional[bool] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., grace_ms: _Optional[int] = ...) -> None: ...
+
+class Shell(_message.Message):
+    __slots__ = ("script",)
+    SCRIPT_FIELD_NUMBER: _ClassVar[int]
+    script: bytes
+    def __init__(self, script: _Optional[bytes] = ...) -> None: ...
+
+class Argv(_message.Message):
+    __slots__ = ("argv",)
+    ARGV_FIELD_NUMBER: _ClassVar[int]
+    argv: _containers.RepeatedScalarFieldContainer[bytes]
+    def __init__(self, argv: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class EnvVar(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: bytes
+    value: bytes
+    def __init__(self, name: _Optional[bytes] = ..., value: _Optional[bytes] = ...) -> None: ...
+
+class Decision(_message.Message):
+    __slots__ = ("attempt_id", "verdict", "plan_hash", "tier", "reason_code", "message")
+    class Verdict(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        VERDICT_UNSPECIFIED: _ClassVar[Decision.Verdict]
+        VERDICT_ALLOW: _ClassVar[Decision.Verdict]
+        VERDICT_ASK: _ClassVar[Decision.Verdict]
+        VERDICT_DENY: _ClassVar[Decision.Verdict]
+    VERDICT_UNSPECIFIED: Decision.Verdict
+    VERDICT_ALLOW: Decision.Verdict
+    VERDICT_ASK: Decision.Verdict
+    VERDICT_DENY: Decision.Verdict
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    VERDICT_FIELD_NUMBER: _ClassVar[int]
+    PLAN_HASH_FIELD_NUMBER: _ClassVar[int]
+    TIER_FIELD_NUMBER: _ClassVar[int]
+    REASON_CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    verdict: Decision.Verdict
+    plan_hash: bytes
+    tier: int
+    reason_code: str
+    message: str
+    def __init__(self, attempt_id: _Optional[str] = ..., verdict: _Optional[_Union[Decision.Verdict, str]] = ..., plan_hash: _Optional[bytes] = ..., tier: _Optional[int] = ..., reason_code: _Optional[str] = ..., message: _Optional[str] = ...) -> None: ...
+
+class Approval(_message.Message):
+    __slots__ = ("attempt_id", "plan_hash")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PLAN_HASH_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    plan_hash: bytes
+    def __init__(self, attempt_id: _Optional[str] = ..., plan_hash: _Optional[bytes] = ...) -> None: ...
+
+class Started(_message.Message):
+    __slots__ = ("attempt_id", "pid", "started_at_ms", "boot_id")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PID_FIELD_NUMBER: _ClassVar[int]
+    STARTED_AT_MS_FIELD_NUMBER: _ClassVar[int]
+    BOOT_ID_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    pid: int
+    started_at_ms: int
+    boot_id: str
+    def __init__(self, attempt_id: _Optional[str] = ..., pid: _Optional[int] = ..., started_at_ms: _Optional[int] = ..., boot_id: _Optional[str] = ...) -> None: ...
+
+class Output(_message.Message):
+    __slots__ = ("attempt_id", "stream", "offset", "data")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    stream: Stream
+    offset: int
+    data: bytes
+    def __init__(self, attempt_id: _Optional[str] = ..., stream: _Optional[_Union[Stream, str]] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ...) -> None: ...
+
+class Omitted(_message.Message):
+    __slots__ = ("attempt_id", "stream", "offset", "length")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LENGTH_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    stream: Stream
+    offset: int
+    length: int
+    def __init__(self, attempt_id: _Optional[str] = ..., stream: _Optional[_Union[Stream, str]] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
+
+class Result(_message.Message):
+    __slots__ = ("attempt_id", "result", "result_hash")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    RESULT_HASH_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    result: CommandResult
+    result_hash: bytes
+    def __init__(self, attempt_id: _Optional[str] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., result_hash: _Optional[bytes] = ...) -> None: ...
+
+class CommandResult(_message.Message):
+    __slots__ = ("reason", "has_exit_code", "exit_code", "signal", "error_code", "error", "stdout", "stderr", "stdout_left_open", "wall_ms")
+    class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        REASON_UNSPECIFIED: _ClassVar[CommandResult.Reason]
+        REASON_EXIT: _ClassVar[CommandResult.Reason]
+        REASON_SIGNAL: _ClassVar[CommandResult.Reason]
+        REASON_TIMEOUT: _ClassVar[CommandResult.Reason]
+        REASON_CANCEL: _ClassVar[CommandResult.Reason]
+        REASON_SHUTDOWN: _ClassVar[CommandResult.Reason]
+        REASON_OOM: _ClassVar[CommandResult.Reason]
+        REASON_SPAWN_ERROR: _ClassVar[CommandResult.Reason]
+        REASON_REFUSED: _ClassVar[CommandResult.Reason]
+        REASON_INDETERMINATE: _ClassVar[CommandResult.Reason]
+    REASON_UNSPECIFIED: CommandResult.Reason
+    REASON_EXIT: CommandResult.Reason
+    REASON_SIGNAL: CommandResult.Reason
+    REASON_TIMEOUT: CommandResult.Reason
+    REASON_CANCEL: CommandResult.Reason
+    REASON_SHUTDOWN: CommandResult.Reason
+    REASON_OOM: CommandResult.Reason
+    REASON_SPAWN_ERROR: CommandResult.Reason
+    REASON_REFUSED: CommandResult.Reason
+    REASON_INDETERMINATE: CommandResult.Reason
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    HAS_EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    EXIT_CODE_FIELD_NUMBER: _ClassVar[int]
+    SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    ERROR_CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_FIELD_NUMBER: _ClassVar[int]
+    STDERR_FIELD_NUMBER: _ClassVar[int]
+    STDOUT_LEFT_OPEN_FIELD_NUMBER: _ClassVar[int]
+    WALL_MS_FIELD_NUMBER: _ClassVar[int]
+    reason: CommandResult.Reason
+    has_exit_code: bool
+    exit_code: int
+    signal: int
+    error_code: str
+    error: str
+    stdout: StreamTotals
+    stderr: StreamTotals
+    stdout_left_open: bool
+    wall_ms: int
+    def __init__(self, reason: _Optional[_Union[CommandResult.Reason, str]] = ..., has_exit_code: _Optional[bool] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., stdout: _Optional[_Union[StreamTotals, _Mapping]] = ..., stderr: _Optional[_Union[StreamTotals, _Mapping]] = ..., stdout_left_open: _Optional[bool] = ..., wall_ms: _Optional[int] = ...) -> None: ...
+
+class StreamTotals(_message.Message):
+    __slots__ = ("produced", "omitted_from", "omitted", "sha256")
+    PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_FROM_FIELD_NUMBER: _ClassVar[int]
+    OMITTED_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    produced: int
+    omitted_from: int
+    omitted: int
+    sha256: bytes
+    def __init__(self, produced: _Optional[int] = ..., omitted_from: _Optional[int] = ..., omitted: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+
+class OutputAck(_message.Message):
+    __slots__ = ("attempt_id", "stream", "offset")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    STREAM_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    stream: Stream
+    offset: int
+    def __init__(self, attempt_id: _Optional[str] = ..., stream: _Optional[_Union[Stream, str]] = ..., offset: _Optional[int] = ...) -> None: ...
+
+class ResultAck(_message.Message):
+    __slots__ = ("attempt_id", "result_hash")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    RESULT_HASH_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    result_hash: bytes
+    def __init__(self, attempt_id: _Optional[str] = ..., result_hash: _Optional[bytes] = ...) -> None: ...
+
+class Cancel(_message.Message):
+    __slots__ = ("attempt_id", "reason")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    reason: str
+    def __init__(self, attempt_id: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Gone(_message.Message):
+    __slots__ = ("attempt_id",)
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    def __init__(self, attempt_id: _Optional[str] = ...) -> None: ...
+
+class Drain(_message.Message):
+    __slots__ = ("within_ms",)
+    WITHIN_MS_FIELD_NUMBER: _ClassVar[int]
+    within_ms: int
+    def __init__(self, within_ms: _Optional[int] = ...) -> None: ...
+
+class Bye(_message.Message):
+    __slots__ = ("code", "message", "retry")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    RETRY_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    retry: bool
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., retry: _Optional[bool] = ...) -> None: ...
