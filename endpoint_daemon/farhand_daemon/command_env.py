@@ -1,0 +1,125 @@
+"""The environment that commands get: the account's login environment, without ours and secrets.
+
+Service managers give a daemon a bare PATH, so the environment is captured from the account's login
+shell, in the background once the link is up: a slow profile must not delay the start. Until then
+(or when the shell fails) commands get a basic environment with the daemon's PATH.
+"""
+
+import asyncio
+import os
+import pwd
+import re
+import signal
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from farhand_shared.limits import MIB
+
+Environment = dict[bytes, bytes]
+
+CAPTURE_TIMEOUT_S: Final = 10.0
+_DEFAULT_PATH: Final = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
+# What a person's shell would have from the system even without a profile.
+_BASIC: Final = (b"PATH", b"TZ", b"TMPDIR", b"XDG_RUNTIME_DIR", b"SSH_AUTH_SOCK", b"DISPLAY")
+_OURS: Final = re.compile(rb"(FARHAND|GRPC)_")
+_OURS_OR_PYTHON: Final = re.compile(rb"(FARHAND_|GRPC_|PYTHON|__PYVENV)")
+# Written by shells themselves; passing them on would tell a command about a shell that is gone.
+_SHELL_STATE: Final = frozenset({b"_", b"SHLVL", b"PWD", b"OLDPWD"})
+_SECRET_NAME: Final = re.compile(
+    rb"PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|SECRET|TOKEN|APIKEY"
+    rb"|(^|_)KEY(_|$)|(^|_)(KEYS|PASS|PAT|DSN|AUTH)$|_PWD$"
+)
+_CAPTURE_MAX_BYTES: Final = 4 * MIB
+
+
+def looks_secret(name: bytes) -> bool:
+    """Tell whether a variable's name suggests that its value is a secret."""
+    return _SECRET_NAME.search(name.upper()) is not None
+
+
+def without_secrets(env: Mapping[bytes, bytes], allowed: Iterable[str]) -> Environment:
+    """Return ``env`` without what looks like a secret, keeping the names the machine allows."""
+    keep = {os.fsencode(name) for name in allowed}
+    return {k: v for k, v in env.items() if k in keep or not looks_secret(k)}
+
+
+def basic_environment(daemon_env: Mapping[bytes, bytes]) -> Environment:
+    """Return what any command may rely on: account, PATH, locale."""
+    account = pwd.getpwuid(os.geteuid())
+    env = {k: v for k in _BASIC if (v := daemon_env.get(k))}
+    env.setdefault(b"PATH", _DEFAULT_PATH)
+    env |= {k: v for k, v in daemon_env.items() if k == b"LANG" or k.startswith(b"LC_")}
+    env |= {
+        b"HOME": os.fsencode(account.pw_dir),
+        b"USER": os.fsencode(account.pw_name),
+        b"LOGNAME": os.fsencode(account.pw_name),
+        b"SHELL": os.fsencode(account.pw_shell or "/bin/sh"),
+    }
+    return with_locale(env)
+
+
+def with_locale(env: Environment) -> Environment:
+    """Add ``LANG=C.UTF-8`` where nothing says a locale, so that programs write UTF-8."""
+    if not any(env.get(name) for name in (b"LANG", b"LC_ALL", b"LC_CTYPE")):
+        return {**env, b"LANG": b"C.UTF-8"}
+    return env
+
+
+async def capture_login_environment(
+    daemon_env: Mapping[bytes, bytes], *, timeout_s: float = CAPTURE_TIMEOUT_S
+) -> Environment | None:
+    """Return the environment of the account's login shell; None when it fails or takes too long.
+
+    The shell starts from the daemon's environment without our variables, as it would from the
+    account's session, with no terminal and null stdin: a profile that asks a question gets EOF.
+    """
+    shell = pwd.getpwuid(os.geteuid()).pw_shell or "/bin/sh"
+    base = {k: v for k, v in daemon_env.items() if not _OURS_OR_PYTHON.match(k)}
+    marker = os.urandom(16).hex()
+    # The interpreter prints it: not every system's env has -0. Quoted for any shell's syntax.
+    program = (
+        "import os;"
+        f"os.write(1,b`{marker}`+b``.join(k+b`=`+v+bytes(1) for k,v in os.environb.items())"
+        f"+b`{marker}`)"
+    ).replace("`", '"')
+    try:
+        process = await asyncio.create_subprocess_exec(
+            shell,
+            "-l",
+            "-c",
+            f"'{sys.executable}' -I -S -c '{program}'",
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            env=base | basic_environment(base),
+            start_new_session=True,
+            limit=_CAPTURE_MAX_BYTES,
+        )
+    except OSError:
+        return None
+    assert process.stdout is not None  # noqa: S101 - asked for above; tells the type checker
+    try:
+        async with asyncio.timeout(timeout_s):
+            await process.stdout.readuntil(marker.encode())
+            printed = await process.stdout.readuntil(marker.encode())
+            # Not until EOF: an agent that the profile started may hold the pipe for ever.
+            await process.wait()
+    except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        return None
+    finally:
+        if process.returncode is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+    return parse_environment(printed.removesuffix(marker.encode()))
+
+
+def parse_environment(printed: bytes) -> Environment | None:
+    """Return the variables of a NUL-ended list; None when they are no usable environment."""
+    pairs = (entry.partition(b"=") for entry in printed.rstrip(b"\0").split(b"\0"))
+    env = {
+        name: value
+        for name, equals, value in pairs
+        if equals and name and name not in _SHELL_STATE and not _OURS.match(name)
+    }
+    return with_locale(env) if env.get(b"PATH") else None
