@@ -1,0 +1,117 @@
+"""The closed vocabularies of the domain. Tables, API and pages use exactly these values."""
+
+from enum import StrEnum
+
+
+class MemberRole(StrEnum):
+    OWNER = "owner"
+    MEMBER = "member"
+    VIEWER = "viewer"  # sees, starts and stops nothing
+
+
+class MachineStatus(StrEnum):
+    PENDING = "pending"
+    ACTIVE = "active"
+    PAUSED = "paused"
+    QUARANTINED = "quarantined"
+    REVOKED = "revoked"
+
+
+class Strength(StrEnum):
+    """How clearly somebody asked. Source: the gate's table."""
+
+    EXPLICIT = "explicit"
+    INFERRED = "inferred"
+
+
+class EvalState(StrEnum):
+    RUNNING = "running"  # being assessed, under a lease
+    PENDING = "pending"  # waits for the Router's step
+    CLOSED = "closed"
+
+
+class Verdict(StrEnum):
+    ACCEPT = "accept"
+    ATTACH = "attach"
+    ANSWER = "answer"
+    STOP = "stop"
+    IGNORE = "ignore"
+    UNAVAILABLE = "unavailable"
+
+
+class TicketOutcome(StrEnum):
+    DONE = "done"
+    STOPPED = "stopped"
+    EXPIRED = "expired"
+
+
+class Stage(StrEnum):
+    """Computed, never stored."""
+
+    NEEDS_PERSON = "needs_person"
+    QUEUED = "queued"
+    IDLE = "idle"
+    WORKING = "working"
+    CLOSED = "closed"
+
+
+class Needs(StrEnum):
+    """Why a Ticket needs a person."""
+
+    DELIVERY = "delivery"
+    ANSWER = "answer"
+    REVIEW = "review"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+class AssignmentEnd(StrEnum):
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    TOMBSTONED = "tombstoned"
+    REPLACED = "replaced"
+
+
+class DeliveryState(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    HANDED_BACK = "handed_back"
+    FAILED = "failed"
+
+
+class ReportKind(StrEnum):
+    PROGRESS = "progress"
+    QUESTION = "question"
+    READY = "ready"
+    BLOCKED = "blocked"
+    FAILED = "failed"
+
+
+class QuestionState(StrEnum):
+    PENDING = "pending"
+    ANSWERED = "answered"
+    DENIED = "denied"
+    EXPIRED = "expired"
+    SUPERSEDED = "superseded"
+
+
+class OutboxState(StrEnum):
+    DRAFT = "draft"
+    READY = "ready"
+    SENDING = "sending"
+    SENT = "sent"
+    UNKNOWN = "unknown"  # tried, outcome not known: reconciled before any retry
+    DEAD = "dead"
+    DISCARDED = "discarded"
+
+
+class SessionKind(StrEnum):
+    ROUTER = "router"
+    WORKER = "worker"
+    WATCHDOG = "watchdog"
+
+
+class ToolCallState(StrEnum):
+    INTENDED = "intended"
+    WAITING = "waiting"  # its result may still come inline
+    DONE = "done"
