@@ -1,0 +1,178 @@
+"""Build or refresh `.venv` with nothing but the standard library.
+
+scripts/lib.sh calls it when the environment is missing or out of date:
+
+    environment.py up|test PROGRAM    install the product, for `test` with the developer tools
+    environment.py compile            byte-compile our own modules into the checkout
+"""
+
+import compileall
+import fcntl
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+VENV = ROOT / ".venv"
+LOG = VENV / "install.log"
+SOURCES = ("shared", "control_plane/farhand_control_plane", "endpoint_daemon/farhand_daemon")
+
+# What decides whether an installation is still right; scripts/lib.sh compares the same files.
+INPUTS = ("pyproject.toml", "endpoint_daemon/pyproject.toml", "shared/farhand_shared/version.py")
+
+# How pip's log says that it never reached a package index.
+OFFLINE = (
+    "NewConnectionError",
+    "Failed to establish a new connection",
+    "Failed to resolve",
+    "name resolution",
+    "ConnectTimeout",
+    "Network is unreachable",
+    "Cannot connect to proxy",
+)
+
+
+class CannotInstallError(Exception):
+    """The reason and what to do, in one line."""
+
+
+def stamp_head() -> bytes:
+    """The part of the stamp that says where and with what: this path, this interpreter."""
+    return f"{ROOT}\n{os.path.realpath(VENV / 'bin' / 'python')}\n".encode()
+
+
+def stamp() -> bytes:
+    """The text that scripts/lib.sh rebuilds to see whether the installation is current."""
+    return stamp_head() + b"".join((ROOT / name).read_bytes() for name in INPUTS)
+
+
+def is_current(purpose: str) -> bool:
+    """Whether another run has finished this work while we waited for the lock."""
+    try:
+        return (VENV / f"installed-{purpose}").read_bytes() == stamp()
+    except OSError:
+        return False
+
+
+def install(purpose: str, program: str) -> None:
+    """Make `.venv` hold the product, in place, and for `test` the developer tools too."""
+    print(f"{program}: installing into {VENV}, once", file=sys.stderr, flush=True)
+    if reusable():
+        for done in VENV.glob("installed-*"):
+            done.unlink()
+    else:
+        make_venv()
+    target = f"{ROOT}[dev]" if purpose == "test" else str(ROOT)
+    run_pip("install", "--no-compile", "--editable", target)
+    # Not by pip, which compiles on one core: this is a fifth of the first start.
+    compileall.compile_dir(site_packages(), quiet=2, workers=0)
+    compile_sources()
+    for name in {"up", purpose}:
+        (VENV / f"installed-{name}").write_bytes(stamp())
+
+
+def reusable() -> bool:
+    """Whether `.venv` was once completed at this path with this interpreter, so pip can update it.
+
+    Its scripts name the path, its packages fit the interpreter; an interrupted first installation
+    is not worth guessing about.
+    """
+    head = stamp_head()
+    return any(done.read_bytes().startswith(head) for done in VENV.glob("installed-*"))
+
+
+def make_venv() -> None:
+    """Create `.venv` afresh, with the pip that lies beside us: Debian's Python has no ensurepip."""
+    try:
+        import venv
+    except ImportError:
+        raise CannotInstallError(
+            f"cannot create {VENV}: {sys.executable} has no venv module; "
+            "install the complete Python (Debian: apt-get install python3)"
+        ) from None
+    venv.create(VENV, clear=True, symlinks=True)
+    (wheel,) = (ROOT / "scripts").glob("pip-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site_packages())  # all that installing a pure wheel amounts to
+
+
+def site_packages() -> Path:
+    """Where `.venv` keeps its packages."""
+    return VENV / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
+
+
+def run_pip(verb: str, *arguments: str) -> None:
+    """Run pip in `.venv`; its output goes to a file, its failure into one line."""
+    command = [str(VENV / "bin" / "python"), "-m", "pip", verb, "--no-input", "--progress-bar=off"]
+    command += ["--disable-pip-version-check", *arguments]
+    # pip starts itself several times over; without byte code each start compiles it anew.
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    with LOG.open("wb") as log:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            check=False,
+        )
+    if done.returncode:
+        raise CannotInstallError(explain(LOG.read_text(errors="replace")))
+
+
+def explain(log: str) -> str:
+    """One line about a failed pip: what it could not do, why, and what to do."""
+    if any(sign in log for sign in OFFLINE):
+        return (
+            "cannot install the dependencies: the package index was not reached; "
+            f"check the network (or PIP_INDEX_URL, HTTPS_PROXY) and try again; details: {LOG}"
+        )
+    if "No space left on device" in log:
+        return f"cannot install the dependencies: the disk is full; free about 500 MB for {VENV}"
+    errors = [line for line in log.splitlines() if line.startswith("ERROR: ")]
+    reason = errors[0].removeprefix("ERROR: ") if errors else "pip failed"
+    return f"cannot install the dependencies: {reason}; details: {LOG}"
+
+
+def compile_sources() -> None:
+    """Byte-compile our modules where they lie, and note when.
+
+    An editable installation leaves that to the first import, which does not happen where
+    PYTHONDONTWRITEBYTECODE is set.
+    """
+    (VENV / "compiled").touch()  # before: what changes while we compile is compiled next time
+    for folder in SOURCES:
+        compileall.compile_dir(ROOT / folder, quiet=2)
+
+
+def main(arguments: list[str]) -> int:
+    """Do what scripts/lib.sh asked for; 0 when `.venv` is as wanted."""
+    if arguments == ["compile"]:
+        compile_sources()
+        return 0
+    purpose, program = arguments
+    try:
+        # A lock on the checkout itself leaves nothing behind, and two first starts do not meet.
+        lock = os.open(ROOT, os.O_RDONLY)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not is_current(purpose):
+            install(purpose, program)
+    except CannotInstallError as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(
+            f"{program}: cannot write {error.filename or VENV}: {error.strerror}; "
+            f"make {ROOT} writable for this user, or clone it where you can write",
+            file=sys.stderr,
+        )
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
