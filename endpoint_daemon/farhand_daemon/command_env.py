@@ -83,27 +83,26 @@ async def capture_login_environment(
         f"os.write(1,b`{marker}`+b``.join(k+b`=`+v+bytes(1) for k,v in os.environb.items())"
         f"+b`{marker}`)"
     ).replace("`", '"')
-    try:
-        process = await asyncio.create_subprocess_exec(
-            shell,
-            "-l",
-            "-c",
-            f"'{sys.executable}' -I -S -c '{program}'",
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-            env=base | basic_environment(base),
-            start_new_session=True,
-            limit=_CAPTURE_MAX_BYTES,
-        )
-    except OSError:
-        return None
-    assert process.stdout is not None  # noqa: S101 - asked for above; tells the type checker
+    readable, writable = os.pipe()
+    with os.fdopen(writable, "wb") as theirs:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                shell,
+                "-l",
+                "-c",
+                f"'{sys.executable}' -I -S -c '{program}'",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=theirs,
+                stderr=asyncio.subprocess.DEVNULL,
+                env=base | basic_environment(base),
+                start_new_session=True,
+            )
+        except OSError:
+            os.close(readable)
+            return None
     try:
         async with asyncio.timeout(timeout_s):
-            await process.stdout.readuntil(marker.encode())
-            printed = await process.stdout.readuntil(marker.encode())
-            # Not until EOF: an agent that the profile started may hold the pipe for ever.
+            printed = await _read_between(readable, marker.encode())
             await process.wait()
     except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         return None
@@ -111,7 +110,23 @@ async def capture_login_environment(
         if process.returncode is None:
             os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-    return parse_environment(printed.removesuffix(marker.encode()))
+    return parse_environment(printed)
+
+
+async def _read_between(readable: int, marker: bytes) -> bytes:
+    """Return what lies between two markers, then close the pipe.
+
+    Not until EOF: an agent that the profile started may hold the other end for ever.
+    """
+    reader = asyncio.StreamReader(limit=_CAPTURE_MAX_BYTES)
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(readable, "rb")
+    )
+    try:
+        await reader.readuntil(marker)
+        return (await reader.readuntil(marker)).removesuffix(marker)
+    finally:
+        transport.close()
 
 
 def parse_environment(printed: bytes) -> Environment | None:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from farhand_daemon.paths import write_private
 from farhand_shared.errors import FarhandError, InvalidInput
 from farhand_shared.limits import CONCURRENCY_DEFAULT
-
-from farhand_daemon.paths import write_private
 
 TRUST_LEVELS = ("trusted", "off")
 _NEED_SANDBOX = ("ask", "workspace")  # levels of the design that wait for the sandbox

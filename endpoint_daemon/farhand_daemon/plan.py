@@ -1,0 +1,152 @@
+"""The machine's verdict on an offer: what would really run, or why it may not.
+
+``judge`` looks at the offer, the machine file and the file system, and changes nothing.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from farhand_daemon.machine_file import MachineFile
+from farhand_shared.command import CommandSpec, Shell
+from farhand_shared.link_events import Offer
+
+SHELL: Final = b"/bin/sh"
+_HANDLE: Final = b"cred://"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What would really run. ``cwd`` is resolved; ``env`` is only what the command adds."""
+
+    argv: tuple[bytes, ...]
+    cwd: bytes
+    env: tuple[tuple[bytes, bytes], ...]
+    execution_timeout_ms: int
+    grace_ms: int
+
+    def digest(self) -> bytes:
+        """Return ``plan_hash``: SHA-256 over every field, each with its length before it."""
+        hasher = hashlib.sha256(b"farhand/plan/v1\0")
+        for part in self._parts():
+            hasher.update(len(part).to_bytes(8, "big"))
+            hasher.update(part)
+        return hasher.digest()
+
+    def _parts(self) -> Iterator[bytes]:
+        yield len(self.argv).to_bytes(8, "big")
+        yield from self.argv
+        yield self.cwd
+        yield len(self.env).to_bytes(8, "big")
+        for name, value in self.env:
+            yield name
+            yield value
+        yield self.execution_timeout_ms.to_bytes(8, "big")
+        yield self.grace_ms.to_bytes(8, "big")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deny:
+    """Why the machine refuses: a stable word and the same for people."""
+
+    reason_code: str
+    message: str
+
+
+def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
+    """Return the plan when the machine allows it, else the first rule that it breaks."""
+    if machine.trust_level == "off":
+        return Deny(
+            reason_code="trust_off",
+            message="this machine's owner has set trust_level to off; nothing runs on it",
+        )
+    if offer.inferred and not machine.allow_inferred:
+        return Deny(
+            reason_code="inferred_not_allowed",
+            message="nobody asked for this in words, and this machine runs only what people ask "
+            "for; its owner may set allow_inferred in machine.toml",
+        )
+    argv = (SHELL, b"-c", spec.run.script) if isinstance(spec.run, Shell) else spec.run.argv
+    return (
+        _fault_of_argv(argv)
+        or _fault_of_env(spec.env)
+        or _handle_fault(argv, spec.env)
+        or _plan_in_cwd(argv, spec, machine)
+    )
+
+
+def _fault_of_argv(argv: tuple[bytes, ...]) -> Deny | None:
+    if not argv or not argv[0]:
+        return Deny(reason_code="empty_command", message="the command is empty; name a program")
+    for index, item in enumerate(argv):
+        if b"\0" in item:
+            return Deny(
+                reason_code="nul_in_argv",
+                message=f"argument {index} holds a NUL byte, which no program can be given; "
+                "pass such data in a file",
+            )
+    return None
+
+
+def _fault_of_env(env: tuple[tuple[bytes, bytes], ...]) -> Deny | None:
+    for name, value in env:
+        if not name or b"=" in name or b"\0" in name or b"\0" in value:
+            return Deny(
+                reason_code="bad_variable",
+                message=f"environment variable {os.fsdecode(name)!r} has an empty name or holds "
+                "= or NUL where it may not; correct it",
+            )
+    return None
+
+
+def _handle_fault(argv: tuple[bytes, ...], env: tuple[tuple[bytes, bytes], ...]) -> Deny | None:
+    """Refuse ``cred://``: a program would get the name where a value is meant."""
+    in_argv = any(_HANDLE in item for item in argv)
+    if in_argv or any(_HANDLE in value for _, value in env):
+        return Deny(
+            reason_code="handle_in_text",
+            message=f"{'the command line' if in_argv else 'a variable'} holds cred://…, which "
+            "is never replaced by a secret there; bind the handle to the command instead",
+        )
+    return None
+
+
+def _plan_in_cwd(argv: tuple[bytes, ...], spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
+    roots = [os.fsencode(root) for root in machine.all_roots()]
+    if spec.cwd is None:
+        asked = roots[0]
+    elif not spec.cwd or b"\0" in spec.cwd:
+        return Deny(
+            reason_code="cwd_missing",
+            message="the working directory given is empty or holds NUL; give an absolute path",
+        )
+    else:
+        asked = os.path.join(roots[0], spec.cwd)  # noqa: PTH118 - bytes; absolute stays as it is
+    cwd = os.path.realpath(asked)
+    # Denied before missing: whether something exists outside the roots is nobody's business.
+    if not any(_beneath(cwd, os.path.realpath(root)) for root in roots):
+        return Deny(
+            reason_code="cwd_denied",
+            message=f"working directory {os.fsdecode(asked)} is outside the allowed roots "
+            f"({', '.join(os.fsdecode(root) for root in roots)}); choose one beneath them or "
+            "add it to roots in machine.toml on the machine",
+        )
+    if not os.path.isdir(cwd):  # noqa: PTH112 - bytes, which Path does not take
+        return Deny(
+            reason_code="cwd_missing",
+            message=f"working directory {os.fsdecode(asked)} does not exist or is no directory; "
+            "make it or choose another",
+        )
+    return Plan(
+        argv=argv,
+        cwd=cwd,
+        env=spec.env,
+        execution_timeout_ms=spec.execution_timeout_ms,
+        grace_ms=spec.grace_ms,
+    )
+
+
+def _beneath(path: bytes, root: bytes) -> bool:
+    return path == root or path.startswith(root.rstrip(b"/") + b"/")
