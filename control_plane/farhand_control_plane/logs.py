@@ -1,0 +1,60 @@
+"""Log lines with an event's name and fields: JSON for machines, text for people.
+
+`log(LOGGER, "replica_started", replica=…)`. Fields are ids and numbers; no secrets and no output of
+commands at info.
+"""
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, Final
+
+_FIELDS: Final = "farhand_fields"
+
+
+def log(logger: logging.Logger, event: str, *, level: int = logging.INFO, **fields: object) -> None:
+    """Write one line: what happened, and the ids and numbers that belong to it."""
+    logger.log(level, event, extra={_FIELDS: fields})
+
+
+def configure(*, json_lines: bool, level: str) -> None:
+    """Send everything at ``level`` and above to stderr, in one of the two forms."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if json_lines else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    # These two speak at info of every request they make, with addresses and no ids of ours.
+    for noisy in ("httpx", "httpcore", "openai"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def _fields_of(record: logging.LogRecord) -> dict[str, Any]:  # whatever the caller gave
+    return dict(getattr(record, _FIELDS, {}))
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object per line: at, level, logger, event, then the fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": datetime.fromtimestamp(record.created, tz=UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "event": record.getMessage(),
+        }
+        line.update(_fields_of(record))
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+class TextLines(logging.Formatter):
+    """`15:04:05 info event a=1 b=2`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = datetime.fromtimestamp(record.created, tz=UTC).strftime("%H:%M:%S")
+        fields = "".join(f" {key}={value}" for key, value in _fields_of(record).items())
+        text = f"{at} {record.levelname.lower()} {record.getMessage()}{fields}"
+        return f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text
