@@ -1,0 +1,102 @@
+"""The few sentences that the offline planner understands.
+
+    run CMD on MACHINE      CMD runs to the last " on "
+    on MACHINE: CMD
+    several such lines      one command each, in order
+    stop [TICKET]           status          which machines do I have?
+
+CMD is a ``/bin/sh -c`` string. A machine is one word, or ``this machine``. Source of the forms: the
+design's page on experience.
+"""
+
+import re
+from dataclasses import dataclass
+
+THIS_MACHINE = "this machine"
+
+_ON = re.compile(r"^on\s+(?P<machine>this machine|\S+?)\s*:\s*(?P<command>\S.*)$", re.I | re.S)
+_MACHINE = re.compile(r"^(this machine|\S+?)[.!]?$", re.I)
+_STOP = re.compile(
+    r"^(?:please\s+)?(?:stop|cancel)(?:\s+(?:ticket\s+)?(?P<ticket>[0-9a-f-]{4,36}))?[.!]?$", re.I
+)
+_STATUS = re.compile(r"^(?:status|what(?:'s| is) (?:running|going on))\s*\??[.!]?$", re.I)
+_MACHINES = re.compile(
+    r"^(?:(?:which|what|list|show)\s+(?:are\s+)?(?:my\s+|the\s+)?machines?(?:\s+do\s+i\s+have)?|machines)"
+    r"\s*[?.!]*$",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One command to run; ``machine`` is a name or THIS_MACHINE."""
+
+    command: str
+    machine: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    ticket: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskStatus:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class AskMachines:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class NotUnderstood:
+    pass
+
+
+Sentence = Work | Stop | AskStatus | AskMachines | NotUnderstood
+
+
+def understand(text: str) -> Sentence:
+    """Return what a message asks for; anything but the forms above is NotUnderstood."""
+    text = text.strip()
+    if match := _STOP.match(text):
+        return Stop(ticket=match["ticket"])
+    if _STATUS.match(text):
+        return AskStatus()
+    if _MACHINES.match(text):
+        return AskMachines()
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    runs = [_run(line) for line in lines]
+    if runs and all(runs):
+        return Work(runs=tuple(run for run in runs if run is not None))
+    return NotUnderstood()
+
+
+def machine_named(text: str) -> str | None:
+    """Return the machine that a short answer names ("laptop", "on laptop."), if it is one."""
+    answer = text.strip().removeprefix("on ").strip()
+    match = _MACHINE.match(answer)
+    return _normal(match[1]) if match else None
+
+
+def _run(line: str) -> Run | None:
+    if match := _ON.match(line):
+        return Run(command=match["command"].strip(), machine=_normal(match["machine"]))
+    if line[:4].lower() != "run ":
+        return None
+    command, found, machine = line[4:].rpartition(" on ")
+    named = machine_named(machine) if found else None
+    if named is None or not command.strip():
+        return None
+    return Run(command=command.strip(), machine=named)
+
+
+def _normal(machine: str) -> str:
+    return THIS_MACHINE if machine.lower() == THIS_MACHINE else machine

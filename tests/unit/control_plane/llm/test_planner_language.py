@@ -1,0 +1,65 @@
+"""The sentences of the offline planner (design: experience, "The two commands")."""
+
+import pytest
+
+from farhand_control_plane.llm.planner.language import (
+    THIS_MACHINE,
+    AskMachines,
+    AskStatus,
+    NotUnderstood,
+    Run,
+    Stop,
+    Work,
+    machine_named,
+    understand,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("run uname -a on this machine", [("uname -a", THIS_MACHINE)]),
+        ("Run uname -a on laptop.", [("uname -a", "laptop")]),
+        ("run echo on the way on laptop", [("echo on the way", "laptop")]),
+        ("on laptop: make test", [("make test", "laptop")]),
+        ("on this machine: echo a: b", [("echo a: b", THIS_MACHINE)]),
+        ("run a on x\non y: b\n\n", [("a", "x"), ("b", "y")]),
+    ],
+)
+def test_requests_are_split_at_the_last_on(text: str, runs: list[tuple[str, str]]) -> None:
+    assert understand(text) == Work(runs=tuple(Run(command=c, machine=m) for c, m in runs))
+
+
+@pytest.mark.parametrize(
+    ("text", "meaning"),
+    [
+        ("stop", Stop(ticket=None)),
+        ("stop ticket 0199abcd", Stop(ticket="0199abcd")),
+        ("status", AskStatus()),
+        ("which machines do I have?", AskMachines()),
+        ("list my machines", AskMachines()),
+    ],
+)
+def test_other_forms_are_told_apart(text: str, meaning: object) -> None:
+    assert understand(text) == meaning
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "please fix the bug", "run make", "run  on laptop", "run x on laptop\nand then rest"],
+)
+def test_anything_else_is_not_guessed_at(text: str) -> None:
+    assert understand(text) == NotUnderstood()
+
+
+@pytest.mark.parametrize(
+    ("answer", "machine"),
+    [
+        ("laptop", "laptop"),
+        ("on laptop.", "laptop"),
+        ("This machine", THIS_MACHINE),
+        ("no idea!", None),
+    ],
+)
+def test_a_short_answer_names_a_machine(answer: str, machine: str | None) -> None:
+    assert machine_named(answer) == machine
