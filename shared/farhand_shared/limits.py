@@ -1,4 +1,4 @@
-"""Sizes and times both ends of the link obey. Source: the design's starting numbers for machines."""
+"""Sizes and times both ends of the link obey: the starting numbers for machines."""
 
 from typing import Final
 

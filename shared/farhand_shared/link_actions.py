@@ -164,7 +164,7 @@ class StoreOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreOmission:
-    """``length`` bytes from ``offset`` never come: the machine dropped them; then call ``stored``."""
+    """The machine dropped ``length`` bytes from ``offset``: note it, then call ``stored``."""
 
     attempt_id: str
     stream: Stream

@@ -33,7 +33,7 @@ class LiveState(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveAttempt:
     attempt_id: str
-    input_digest: bytes
+    input_digest: bytes  # empty: a tombstone, cancelled before any offer arrived
     state: LiveState
     stdout_produced: int = 0
     stderr_produced: int = 0
@@ -213,3 +213,24 @@ class Bye:
 
 UpEvent = Hello | Pong | Decision | Started | Output | Omitted | Result
 DownEvent = Welcome | Ping | Offer | Approval | OutputAck | ResultAck | Cancel | Gone | Drain | Bye
+
+_EVENT_BYTES = 160  # id, offsets and framing of an ordinary event, rounded up
+
+
+def size_hint(event: UpEvent | DownEvent) -> int:
+    """Return about how many bytes the event takes in a message: never far too low."""
+    match event:
+        case Output(data=data):
+            return _EVENT_BYTES + len(data)
+        case Offer(spec=spec, traceparent=traceparent):
+            return 3 * _EVENT_BYTES + len(spec) + len(traceparent)
+        case Hello(live=live):
+            return 8 * _EVENT_BYTES + len(live) * _EVENT_BYTES
+        case Welcome(stored=stored):
+            return 2 * _EVENT_BYTES + len(stored) * _EVENT_BYTES
+        case Result(result=result):
+            return 3 * _EVENT_BYTES + 4 * len(result.error)
+        case Decision(message=message) | Bye(message=message):
+            return 2 * _EVENT_BYTES + 4 * len(message)
+        case _:
+            return _EVENT_BYTES

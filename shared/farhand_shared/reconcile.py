@@ -4,11 +4,11 @@ Rule: only attempts that were never acknowledged are offered again, and only to 
 with a counter not lower than at the offer; everything else unknown is said to be indeterminate.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from farhand_shared.command import AttemptState
-from farhand_shared.link_events import Hello
+from farhand_shared.command import FINAL, PROVISIONAL, AttemptState
+from farhand_shared.link_events import Hello, LiveAttempt, LiveState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +29,7 @@ class AttemptView:
     stdout_stored: int = 0  # the durable offsets
     stderr_stored: int = 0
     result_hash: bytes | None = None  # of the recorded result
+    stop_reason: str = "cancel"  # why it is STOPPING: cancel, superseded, revoked, expired
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,7 @@ class SendCancel:
     """It was being stopped: say so again (``welcome`` does)."""
 
     attempt_id: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,4 +76,51 @@ Outcome = Reoffer | Indeterminate | Resume | SendCancel | SendGone
 
 def reconcile(views: Iterable[AttemptView], hello: Hello) -> tuple[Outcome, ...]:
     """Return what to do about each attempt; several outcomes for one come in the order to act."""
-    raise NotImplementedError
+    live = {attempt.attempt_id: attempt for attempt in hello.live}
+    outcomes: list[Outcome] = []
+    for view in views:
+        held = live.pop(view.attempt_id, None)
+        outcomes.extend(_of_absent(view, hello) if held is None else _of_held(view, held))
+    outcomes.extend(SendGone(attempt_id=attempt_id) for attempt_id in live)
+    return tuple(outcomes)
+
+
+def _of_held(view: AttemptView, held: LiveAttempt) -> Iterator[Outcome]:
+    """The machine holds it, so the machine's account counts."""
+    if held.input_digest and held.input_digest != view.input_digest:
+        if view.state not in FINAL:
+            yield Indeterminate(attempt_id=view.attempt_id, reason="digest_conflict")
+        return
+    if view.state in FINAL and view.result_hash is None:
+        # Ended here without a result of the machine's: nobody waits for one any more.
+        yield SendGone(attempt_id=view.attempt_id)
+        return
+    yield Resume(
+        attempt_id=view.attempt_id,
+        stdout_offset=view.stdout_stored,
+        stderr_offset=view.stderr_stored,
+    )
+    if view.state is AttemptState.STOPPING and held.state is not LiveState.FINISHED:
+        yield SendCancel(attempt_id=view.attempt_id, reason=view.stop_reason)
+
+
+def _of_absent(view: AttemptView, hello: Hello) -> Iterator[Outcome]:
+    """The machine does not hold it: it never arrived, or the memory of it is lost."""
+    if view.state in FINAL | PROVISIONAL or view.state is AttemptState.QUEUED:
+        return
+    reason = _why_not_again(view, hello)
+    if reason is not None:
+        # No cancel either: a journal that forgot the attempt would "prove" that it never ran.
+        yield Indeterminate(attempt_id=view.attempt_id, reason=reason)
+    elif view.state is AttemptState.STOPPING:
+        yield SendCancel(attempt_id=view.attempt_id, reason=view.stop_reason)
+    else:
+        yield Reoffer(attempt_id=view.attempt_id)
+
+
+def _why_not_again(view: AttemptView, hello: Hello) -> str | None:
+    if view.journal_id != hello.journal_id:
+        return "journal_replaced"
+    if hello.journal_counter < view.journal_counter:
+        return "journal_rolled_back"
+    return "not_held" if view.acknowledged else None

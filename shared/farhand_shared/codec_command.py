@@ -1,0 +1,157 @@
+"""Specifications and results of commands to bytes and back."""
+
+from hashlib import sha256
+from typing import Final
+
+from google.protobuf.message import DecodeError
+
+from farhand_proto.v1 import link_pb2 as pb
+from farhand_shared.codec_fields import broken, member, offset_of, text
+from farhand_shared.command import (
+    Argv,
+    CommandResult,
+    CommandSpec,
+    ExitReason,
+    Shell,
+    StreamTotals,
+)
+from farhand_shared.errors import InvalidInput, TooLarge
+from farhand_shared.limits import SPEC_MAX_BYTES
+
+_REASON_TO_PB: Final = {
+    ExitReason.EXIT: pb.CommandResult.REASON_EXIT,
+    ExitReason.SIGNAL: pb.CommandResult.REASON_SIGNAL,
+    ExitReason.TIMEOUT: pb.CommandResult.REASON_TIMEOUT,
+    ExitReason.CANCEL: pb.CommandResult.REASON_CANCEL,
+    ExitReason.SHUTDOWN: pb.CommandResult.REASON_SHUTDOWN,
+    ExitReason.OOM: pb.CommandResult.REASON_OOM,
+    ExitReason.SPAWN_ERROR: pb.CommandResult.REASON_SPAWN_ERROR,
+    ExitReason.REFUSED: pb.CommandResult.REASON_REFUSED,
+    ExitReason.INDETERMINATE: pb.CommandResult.REASON_INDETERMINATE,
+}
+_REASON: Final = {int(v): k for k, v in _REASON_TO_PB.items()}
+
+
+def encode_spec(spec: CommandSpec) -> bytes:
+    """Return the opaque bytes that an offer carries; TooLarge past SPEC_MAX_BYTES."""
+    out = pb.CommandSpec(
+        execution_timeout_ms=spec.execution_timeout_ms,
+        grace_ms=spec.grace_ms,
+        env=[pb.EnvVar(name=name, value=value) for name, value in spec.env],
+    )
+    match spec.run:
+        case Shell(script=script):
+            out.shell.script = script
+        case Argv(argv=argv):
+            if not argv:
+                raise InvalidInput("cannot run an empty argv: name a program")
+            out.argv.argv.extend(argv)
+    if spec.cwd is not None:
+        out.cwd = spec.cwd
+        out.has_cwd = True
+    encoded = out.SerializeToString(deterministic=True)
+    if len(encoded) > SPEC_MAX_BYTES:
+        raise TooLarge(
+            "the command", len(encoded), SPEC_MAX_BYTES, "put large data into a file first"
+        )
+    return encoded
+
+
+def decode_spec(spec: bytes) -> CommandSpec:
+    """Return what ``encode_spec`` was given; ProtocolError for a kind of command we do not know."""
+    try:
+        parsed = pb.CommandSpec.FromString(spec)
+    except DecodeError:
+        broken("command.spec", "it is not a CommandSpec")
+    run: Shell | Argv
+    match parsed.WhichOneof("run"):
+        case "shell":
+            run = Shell(script=parsed.shell.script)
+        case "argv":
+            run = Argv(argv=tuple(parsed.argv.argv))
+            if not run.argv:
+                broken("command.argv", "it is empty")
+        case _:
+            broken("command.run", "it is missing or of a kind this version does not know")
+    return CommandSpec(
+        run=run,
+        cwd=parsed.cwd if parsed.has_cwd else None,
+        env=tuple((var.name, var.value) for var in parsed.env),
+        execution_timeout_ms=parsed.execution_timeout_ms,
+        grace_ms=parsed.grace_ms,
+    )
+
+
+def input_digest(spec: bytes) -> bytes:
+    """Return SHA-256 of the encoded specification."""
+    return sha256(spec).digest()
+
+
+def encode_result(result: CommandResult) -> bytes:
+    """Return the result's bytes, as the daemon's journal and ``result_hash`` use them."""
+    out = pb.CommandResult()
+    put_result(out, result)
+    return out.SerializeToString(deterministic=True)
+
+
+def decode_result(result: bytes) -> CommandResult:
+    """Return what ``encode_result`` was given."""
+    try:
+        parsed = pb.CommandResult.FromString(result)
+    except DecodeError:
+        broken("result", "it is not a CommandResult")
+    return result_of(parsed)
+
+
+def result_hash(result: CommandResult) -> bytes:
+    """Return SHA-256 of ``encode_result``.
+
+    Made once, by the machine, then only compared: a receiver that re-encoded a newer machine's
+    result would lose the fields it does not know and find another hash.
+    """
+    return sha256(encode_result(result)).digest()
+
+
+def put_result(out: pb.CommandResult, result: CommandResult) -> None:
+    out.reason = _REASON_TO_PB[result.reason]
+    if result.exit_code is not None:
+        out.has_exit_code = True
+        out.exit_code = result.exit_code
+    if result.signal is not None:
+        out.signal = result.signal
+    out.error_code = text(result.error_code)
+    out.error = text(result.error)
+    for totals, into in ((result.stdout, out.stdout), (result.stderr, out.stderr)):
+        if totals != _NOTHING:
+            into.produced = totals.produced
+            into.omitted_from = totals.omitted_from
+            into.omitted = totals.omitted
+            into.sha256 = totals.sha256
+    out.stdout_left_open = result.stdout_left_open
+    out.wall_ms = result.wall_ms
+
+
+_NOTHING: Final = StreamTotals()
+
+
+def result_of(message: pb.CommandResult) -> CommandResult:
+    return CommandResult(
+        reason=member(_REASON, message.reason, "result.reason"),
+        exit_code=message.exit_code if message.has_exit_code else None,
+        signal=message.signal or None,
+        error_code=text(message.error_code),
+        error=text(message.error),
+        stdout=_totals(message.stdout, "result.stdout"),
+        stderr=_totals(message.stderr, "result.stderr"),
+        stdout_left_open=message.stdout_left_open,
+        wall_ms=offset_of(message.wall_ms, "result.wall_ms"),
+    )
+
+
+def _totals(message: pb.StreamTotals, field: str) -> StreamTotals:
+    return StreamTotals(
+        produced=offset_of(message.produced, field + ".produced"),
+        omitted_from=offset_of(message.omitted_from, field + ".omitted_from"),
+        omitted=offset_of(message.omitted, field + ".omitted"),
+        sha256=message.sha256,
+    )
