@@ -221,8 +221,10 @@ class DaemonAttempt:
                     room -= len(data)
                     yield Output(attempt_id=self.attempt_id, stream=stream, offset=start, data=data)
                     continue
-                # The spool promised these bytes and lost them: say so rather than stall.
-                position.omit(start, position.readable())
+                # The spool promised these bytes and lost them: say so rather than stall. ``read``
+                # may have reported the exact range meanwhile; else all up to the next gap is gone.
+                if position.missing_until() == start:
+                    position.omit(start, position.readable())
                 end = position.missing_until()
             position.sent = end
             yield Omitted(
