@@ -1,0 +1,129 @@
+"""What the daemon last said of itself, for ``farhandd status`` with or without a running daemon.
+
+The lock on the home tells whether one runs; the file tells the rest. It is written when the state
+changes, never per command.
+"""
+
+import fcntl
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, fields
+from types import TracebackType
+from typing import Any, Self
+
+from farhand_daemon.paths import Home, write_private
+from farhand_shared.errors import Conflict
+from farhand_shared.version import __version__
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DaemonStatus:
+    """One state of a daemon. ``since_ms``: Unix time in ms of the last change of ``state``."""
+
+    state: str  # connecting, connected, offline, ended, stopped
+    since_ms: int
+    machine_name: str
+    link_address: str
+    reason: str = ""  # why offline or ended
+    bye: str = ""  # the code of the replica's last goodbye: revoked, quarantined, …
+    stream_epoch: int = 0
+    version: str = __version__
+
+
+class StatusFile:
+    """Writes the status; a full disk never stops the daemon."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self.current: DaemonStatus | None = None
+
+    def set(
+        self,
+        state: str,
+        *,
+        machine_name: str,
+        link_address: str,
+        reason: str = "",
+        bye: str = "",
+        stream_epoch: int = 0,
+    ) -> None:
+        old = self.current
+        same = old is not None and old.state == state
+        status = DaemonStatus(
+            state=state,
+            since_ms=old.since_ms if old is not None and same else time.time_ns() // 1_000_000,
+            machine_name=machine_name,
+            link_address=link_address,
+            reason=reason,
+            bye=bye,
+            stream_epoch=stream_epoch,
+        )
+        if status == old:
+            return
+        self.current = status
+        try:
+            write_private(self._home.status_file, json.dumps(asdict(status)).encode())
+        except OSError:
+            return  # the log and the link still tell
+
+
+def read_status(home: Home) -> DaemonStatus | None:
+    """Return what was last written; None when there is nothing readable."""
+    try:
+        document: Any = json.loads(home.status_file.read_bytes())  # Any: JSON
+        return DaemonStatus(**{f.name: document[f.name] for f in fields(DaemonStatus)})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+class HomeLock:
+    """At most one daemon per home: a lock that the kernel drops when its process ends."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    @classmethod
+    def take(cls, home: Home) -> Self:
+        """Take it, leaving our pid in the file; Conflict naming the holder when it is taken."""
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+        descriptor = os.open(home.lock_file, flags, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pid = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
+            os.close(descriptor)
+            raise Conflict(
+                f"cannot run: a daemon (pid {pid}) already uses {home.root}; "
+                "stop it or give another --home"
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, f"{os.getpid()}\n".encode())
+        return cls(descriptor)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        os.close(self._descriptor)
+
+
+def running_pid(home: Home) -> int | None:
+    """Return the pid of the daemon that uses this home; None when none does."""
+    try:
+        descriptor = os.open(home.lock_file, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        text = os.read(descriptor, 32).strip()
+        return int(text) if text.isdigit() else 0
+    finally:
+        os.close(descriptor)
+    return None

@@ -1,0 +1,152 @@
+"""One stream of the link from the first frame to the last: reader, writer and ping watchdog.
+
+The sans-I/O session decides what is said; this moves the bytes. Everything is driven by events:
+an idle stream wakes only when a ping arrives.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final, NoReturn, cast
+
+import grpc
+import grpc.aio
+
+from farhand_daemon.boot_clock import boot_seconds
+from farhand_daemon.channels import printable
+from farhand_shared import codec
+from farhand_shared.errors import ProtocolError
+from farhand_shared.limits import FRAME_BYTES, OFFLINE_AFTER_S
+from farhand_shared.link_actions import Closed, DaemonAction, DrainRequested, Welcomed
+from farhand_shared.link_daemon import DaemonLink, ReadSpool
+from farhand_shared.link_events import Bye, Hello, Welcome
+
+# A generic method without serialisers: bytes in, bytes out.
+RawCall = grpc.aio.StreamStreamCall[bytes, bytes]
+
+WELCOME_DUE_S: Final = 30.0  # a replica may ask an older link of ours for 10 s before it answers
+
+
+class StreamEnded(Exception):
+    """Why a stream is over. ``bye``: the replica ended it; ``recycle``: dial again at once."""
+
+    def __init__(self, reason: str, *, bye: Bye | None = None, recycle: bool = False) -> None:
+        super().__init__(reason)
+        self.bye = bye
+        self.recycle = recycle
+
+
+class LinkStream:
+    """Serves the session over one call; made anew for each."""
+
+    def __init__(
+        self,
+        link: DaemonLink,
+        *,
+        read: ReadSpool,
+        perform: Callable[[DaemonAction], Awaitable[None]],
+        on_welcome: Callable[[Welcome], None],
+    ) -> None:
+        self._link = link
+        self._read = read
+        self._perform = perform
+        self._on_welcome = on_welcome
+        self._due = asyncio.Event()
+        self._ending: asyncio.Future[StreamEnded] = asyncio.get_running_loop().create_future()
+        self._heard_at = boot_seconds()
+        self._welcomed = False
+
+    def wake(self) -> None:
+        """Let the writer look again: something may have become due."""
+        self._due.set()
+
+    def end(self, reason: StreamEnded) -> None:
+        """Have ``run`` raise ``reason``; the first one given wins."""
+        if not self._ending.done():
+            self._ending.set_result(reason)
+
+    async def run(self, channel: grpc.aio.Channel, hello: Hello) -> NoReturn:
+        """Open the stream and serve it until it ends: always raises StreamEnded."""
+        call = cast(RawCall, channel.stream_stream(codec.CONNECT_METHOD)())
+        self._heard_at = boot_seconds()
+        self._link.on_connected(hello)
+        ended: StreamEnded | None = None
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._write(call), name="link-writer")
+                tasks.create_task(self._receive(call), name="link-reader")
+                tasks.create_task(self._watch_silence(), name="link-watchdog")
+                tasks.create_task(self._wait_for_end(), name="link-end")
+        except* StreamEnded as group:
+            ended = cast(StreamEnded, group.exceptions[0])
+        finally:
+            self._link.on_disconnected()
+            call.cancel()
+        assert ended is not None  # noqa: S101 - no task returns; for the type checker
+        raise ended
+
+    async def _wait_for_end(self) -> NoReturn:
+        raise await self._ending
+
+    async def _watch_silence(self) -> NoReturn:
+        """End the stream when no message came for too long: liveness travels with the work."""
+        while True:
+            limit_s = OFFLINE_AFTER_S if self._welcomed else WELCOME_DUE_S
+            left_s = self._heard_at + limit_s - boot_seconds()
+            if left_s <= 0:
+                raise StreamEnded(f"nothing was heard for {limit_s:.0f} s")
+            await asyncio.sleep(left_s)
+
+    async def _write(self, call: RawCall) -> NoReturn:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._due.clear()
+            now = boot_seconds()
+            due = self._link.next_due(now)
+            if due is None:
+                await self._due.wait()
+            elif due > now:
+                timer = loop.call_later(due - now, self._due.set)
+                await self._due.wait()
+                timer.cancel()
+            else:
+                events = self._link.next_frame(now, FRAME_BYTES, self._read)
+                try:
+                    await call.write(codec.encode_up(events))
+                except (grpc.aio.AioRpcError, asyncio.InvalidStateError):
+                    # The call is over; the reader learns why.
+                    await self._due.wait()
+
+    async def _receive(self, call: RawCall) -> NoReturn:
+        while True:
+            try:
+                message = await call.read()
+            except grpc.aio.AioRpcError as error:
+                raise StreamEnded(_reason(error.code(), error.details())) from error
+            if isinstance(message, bytes):
+                self._heard_at = boot_seconds()
+                await self._take(message)
+            else:
+                raise StreamEnded(_reason(await call.code(), await call.details()))
+
+    async def _take(self, message: bytes) -> None:
+        try:
+            actions = self._link.receive(codec.decode_down(message), boot_seconds())
+        except ProtocolError as error:
+            raise StreamEnded(f"the replica broke the protocol: {error}") from error
+        for action in actions:
+            if isinstance(action, Closed):
+                raise StreamEnded(printable(action.bye.message or action.bye.code), bye=action.bye)
+            if isinstance(action, DrainRequested):
+                self.end(StreamEnded("the replica is going away", recycle=True))
+            elif isinstance(action, Welcomed):
+                self._welcomed = True
+                self._on_welcome(action.welcome)
+            await self._perform(action)
+        self._due.set()  # answers are due at once
+
+
+def _reason(code: grpc.StatusCode | None, details: str | None) -> str:
+    if code is grpc.StatusCode.OK:
+        return "the replica closed the stream"
+    text = printable(details or "")
+    return text or (code.name.lower() if code is not None else "the stream was cut")
