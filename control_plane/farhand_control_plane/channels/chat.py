@@ -1,0 +1,16 @@
+"""The chat's write side: our own record is what the page and the CLI read."""
+
+from farhand_control_plane.channels.channel import SendResult, Sent
+from farhand_control_plane.db.outbox import OutboxView
+
+
+class ChatChannel:
+    """Delivers by the record itself: the reply event and ``sent`` commit together."""
+
+    record_is_delivery = True
+
+    async def send(self, row: OutboxView) -> SendResult:
+        return Sent(receipt={})
+
+    async def reconcile(self, row: OutboxView) -> SendResult:
+        return Sent(receipt={})
