@@ -66,8 +66,8 @@ class Settings:
             "FARHAND_HTTP_PORT", "port of the API; a free one, then kept in the home, when unset"
         ),
     )
-    enroll_port: int | None = field(
-        default=None, metadata=_from("FARHAND_ENROLL_PORT", "port where machines enrol; as above")
+    enrol_port: int | None = field(
+        default=None, metadata=_from("FARHAND_ENROL_PORT", "port where machines enrol; as above")
     )
     link_port: int | None = field(
         default=None, metadata=_from("FARHAND_LINK_PORT", "port of the machines' links; as above")
@@ -224,7 +224,7 @@ _READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "token": _secret,
     "database_url": _database_url,
     "http_port": _port,
-    "enroll_port": _port,
+    "enrol_port": _port,
     "link_port": _port,
     "public_url": _url,
     "instance_key": _key,

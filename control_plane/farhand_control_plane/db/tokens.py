@@ -3,15 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
+from farhand_control_plane.db.listen import TOKENS
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.domain.words import MemberRole
 from farhand_shared.ids import InstanceId, MachineId, MemberId, TokenId, new_id
-
-TOKENS_CHANNEL: Final = "farhand_tokens"  # payload: hex of the hash that was revoked
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
@@ -150,7 +148,7 @@ async def revoke(tx: Tx, instance_id: InstanceId, token_id: TokenId) -> bool:
     row = await cursor.fetchone()
     if row is None:
         return False
-    await tx.execute("select pg_notify(%s, %s)", (TOKENS_CHANNEL, row["hash"]))
+    await tx.execute("select pg_notify(%s, %s)", (TOKENS, row["hash"]))
     return True
 
 

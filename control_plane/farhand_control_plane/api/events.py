@@ -1,0 +1,51 @@
+"""What happens, as it happens: server-sent events."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Query
+from fastapi.responses import StreamingResponse
+
+from farhand_control_plane.api.access import Reader
+from farhand_control_plane.api.services import Services, services_of
+from farhand_control_plane.db import events
+from farhand_shared.errors import InvalidInput
+from farhand_shared.ids import ThreadId, TicketId, is_id
+
+router = APIRouter(prefix="/v1/events", tags=["events"])
+
+_Services = Annotated[Services, Depends(services_of)]
+
+
+@router.get("", response_class=StreamingResponse)
+async def stream_events(
+    caller: Reader,
+    services: _Services,
+    after: Annotated[
+        int | None, Query(ge=0, description="start after this number; from now on when absent")
+    ] = None,
+    thread_id: str | None = None,
+    ticket_id: str | None = None,
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> StreamingResponse:
+    """Stream events; `id` is the number to come back with (Last-Event-ID wins over `after`)."""
+    for name, value in (("thread_id", thread_id), ("ticket_id", ticket_id)):
+        if value is not None and not is_id(value):
+            raise InvalidInput(f"cannot filter by {name}: {value!r} is not an id")
+    if last_event_id is not None:
+        if not last_event_id.isdecimal():
+            raise InvalidInput("cannot resume: Last-Event-ID is not a number of ours")
+        after = int(last_event_id)
+    if after is None:
+        async with services.database.transaction() as tx:
+            after = await events.last_seq(tx, caller.instance_id)
+    stream = services.event_streams.stream(
+        caller.instance_id,
+        after,
+        thread_id=None if thread_id is None else ThreadId(thread_id),
+        ticket_id=None if ticket_id is None else TicketId(ticket_id),
+    )
+    return StreamingResponse(
+        stream,
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )

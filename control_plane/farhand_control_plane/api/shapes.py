@@ -1,0 +1,259 @@
+"""The JSON that the API speaks; listings, `--json` of the command line and pages share it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db.enrolment import CodeView
+from farhand_control_plane.db.machines import MachineView
+from farhand_control_plane.db.output import OutputView
+from farhand_control_plane.db.tokens import TokenView
+from farhand_shared.command import shell_exit_status
+from farhand_shared.exec_frames import result_to_json
+
+Item = TypeVar("Item")
+
+
+class Asked(BaseModel):
+    """A request body: a field that nobody knows is a mistake, not something to skip."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a listing; ``next_cursor`` is the next one's ``cursor``, null at the end."""
+
+    items: list[Item]
+    next_cursor: str | None = None
+
+
+# ── chat ────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ChatAsked(Asked):
+    text: str
+    conversation: str = Field(default="main", min_length=1, max_length=200)
+    client_message_id: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="the same again is the same message: send it when retrying",
+    )
+    this_machine: str | None = Field(
+        default=None, description="name or id of what 'this machine' means; the token's when absent"
+    )
+
+
+class ChatAccepted(BaseModel):
+    trigger_id: str
+    thread_id: str
+    eval_id: str | None
+    delivered_to: list[str] = Field(description="tickets that the message went to")
+    duplicate: bool
+    events_after: int = Field(description="follow GET /v1/events?after= from here")
+
+
+# ── machines ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Machine(BaseModel):
+    id: str
+    name: str
+    status: str
+    presence: str
+    trust_level: str
+    chosen_by: str
+    allow_inferred: bool
+    labels: dict[str, Any]
+    facts: dict[str, Any]
+    owner_member_id: str
+    words: list[str] = Field(description="six, to compare while the machine is pending")
+    daemon_version: str
+    capability: int
+    concurrency: int
+    running: int
+    queued: int
+    created_at: datetime
+    seen_at: datetime | None
+
+
+def machine(view: MachineView) -> Machine:
+    facts = dict(view.facts)
+    return Machine(
+        id=view.machine_id,
+        name=view.name,
+        status=view.status.value,
+        presence=view.presence.value,
+        trust_level=view.trust_level,
+        chosen_by=view.chosen_by,
+        allow_inferred=view.allow_inferred,
+        labels=facts.pop("labels", None) or {},
+        facts=facts,
+        owner_member_id=view.owner_member_id,
+        words=list(view.words) if view.status.value == "pending" else [],
+        daemon_version=view.daemon_version,
+        capability=view.capability,
+        concurrency=view.concurrency,
+        running=view.running,
+        queued=view.queued,
+        created_at=view.created_at,
+        seen_at=view.seen_at,
+    )
+
+
+class CodeAsked(Asked):
+    name: str | None = Field(default=None, description="what to call the machine")
+
+
+class CodeMade(BaseModel):
+    id: str
+    code: str = Field(description="shown once; typed at the prompt of farhandd enroll")
+    expires_at: datetime
+    url: str = Field(description="the address to give farhandd enroll")
+
+
+class Code(BaseModel):
+    id: str
+    expires_at: datetime
+    used_at: datetime | None
+    machine_id: str | None
+    machine_name: str | None
+    words: list[str]
+
+
+def code(view: CodeView) -> Code:
+    return Code(
+        id=view.code_id,
+        expires_at=view.expires_at,
+        used_at=view.used_at,
+        machine_id=view.machine_id,
+        machine_name=view.machine_name,
+        words=list(view.words),
+    )
+
+
+class WordsAsked(Asked):
+    words: list[str] = Field(description="the six words that the machine shows")
+
+
+# ── commands ────────────────────────────────────────────────────────────────────────────────────
+
+
+class Output(BaseModel):
+    """A stream as text: undecodable bytes are shown as U+FFFD; the bytes are behind
+    GET /v1/attempts/{attempt_id}/output."""
+
+    head: str
+    tail: str = Field(description="empty when the head is everything")
+    total_bytes: int
+    omitted_bytes: int
+
+
+def output(view: OutputView) -> Output:
+    return Output(
+        head=view.head.decode("utf-8", "replace"),
+        tail=view.tail.decode("utf-8", "replace"),
+        total_bytes=view.total,
+        omitted_bytes=view.omitted,
+    )
+
+
+class Command(BaseModel):
+    id: str
+    attempt_id: str
+    machine_id: str
+    machine: str
+    ticket_id: str | None
+    title: str
+    state: str
+    stop_reason: str | None
+    reason: str | None
+    error: str
+    exit_status: int | None = Field(description="as a shell would say it; null until it ended")
+    result: dict[str, Any] | None
+    queued_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    start_expires_at: datetime
+    stdout_bytes: int
+    stderr_bytes: int
+
+
+class CommandWithOutput(Command):
+    stdout: Output
+    stderr: Output
+
+
+def command(view: CommandView) -> Command:
+    return Command(**command_fields(view))
+
+
+def command_fields(view: CommandView) -> dict[str, Any]:
+    result = view.result
+    return {
+        "id": view.command_id,
+        "attempt_id": view.attempt_id,
+        "machine_id": view.machine_id,
+        "machine": view.machine_name,
+        "ticket_id": view.ticket_id,
+        "title": view.title,
+        "state": view.state.value,
+        "stop_reason": view.stop_reason,
+        "reason": view.reason,
+        "error": view.error,
+        "exit_status": None if result is None else shell_exit_status(result),
+        "result": None if result is None else result_to_json(result),
+        "queued_at": view.queued_at,
+        "started_at": view.started_at,
+        "ended_at": view.ended_at,
+        "start_expires_at": view.start_expires_at,
+        "stdout_bytes": view.stdout_stored,
+        "stderr_bytes": view.stderr_stored,
+    }
+
+
+# ── tokens ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class TokenAsked(Asked):
+    name: str = Field(min_length=1, max_length=100)
+    scopes: list[str]
+    machine: str | None = Field(
+        default=None, description="name or id of what 'this machine' means to its user"
+    )
+    expires_in_days: int | None = Field(default=None, ge=1, le=3650)
+
+
+class Token(BaseModel):
+    id: str
+    name: str
+    scopes: list[str]
+    machine_id: str | None
+    created_at: datetime
+    expires_at: datetime | None
+    used_at: datetime | None
+
+
+class TokenMade(Token):
+    token: str = Field(description="shown once; only its hash is stored")
+
+
+def token_fields(view: TokenView) -> dict[str, Any]:
+    return {
+        "id": view.token_id,
+        "name": view.name,
+        "scopes": [scope.value for scope in view.scopes],
+        "machine_id": view.machine_id,
+        "created_at": view.created_at,
+        "expires_at": view.expires_at,
+        "used_at": view.used_at,
+    }
+
+
+def page_of(items: Sequence[Item], limit: int, cursors: Sequence[str]) -> Page[Item]:
+    """Return a page from one more item than its limit; ``cursors`` are the items' own."""
+    more = len(items) > limit
+    return Page(items=list(items[:limit]), next_cursor=cursors[limit - 1] if more else None)
