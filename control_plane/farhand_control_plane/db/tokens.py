@@ -11,6 +11,7 @@ from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.domain.words import MemberRole
 from farhand_shared.ids import InstanceId, MachineId, MemberId, TokenId, new_id
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
     """Who makes a request, and what the token in hand allows."""

@@ -1,0 +1,47 @@
+"""Open questions to people, whether a Ticket asks or the Router itself."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends
+
+from farhand_control_plane.api import shapes
+from farhand_control_plane.api.access import Chatter, Reader
+from farhand_control_plane.api.services import Services, services_of
+from farhand_control_plane.db import questions
+from farhand_control_plane.ingest.tickets import answer_question
+from farhand_shared.errors import NotFound
+from farhand_shared.ids import QuestionId, is_id
+
+router = APIRouter(prefix="/v1/questions", tags=["questions"])
+
+_Services = Annotated[Services, Depends(services_of)]
+
+
+class QuestionAnswerAsked(shapes.Asked):
+    answer: str
+
+
+@router.get("")
+async def list_questions(caller: Reader, services: _Services) -> shapes.Page[shapes.Question]:
+    """List open questions, oldest first."""
+    async with services.database.transaction() as tx:
+        found = await questions.open_(tx, caller.instance_id)
+    return shapes.Page(items=[shapes.question(view) for view in found])
+
+
+@router.post("/{question_id}/answer")
+async def answer(
+    question_id: str, asked: QuestionAnswerAsked, caller: Chatter, services: _Services
+) -> shapes.Question:
+    """Answer a question; the first answer counts."""
+    async with services.database.transaction() as tx:
+        found = None
+        if is_id(question_id):
+            found = await questions.get(tx, caller.instance_id, QuestionId(question_id))
+        if found is None:
+            raise NotFound(f"cannot find question {question_id!r}")
+        await answer_question(
+            tx, caller.instance_id, found.question_id, caller.member_id, asked.answer
+        )
+        settled = await questions.get(tx, caller.instance_id, found.question_id)
+    return shapes.question(settled or found)

@@ -1,0 +1,86 @@
+"""The HTTP application of one replica: its routes, their access levels, its one shape of error."""
+
+from collections.abc import Iterator
+
+from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
+
+from farhand_control_plane.api import (
+    chat,
+    commands,
+    events,
+    failures,
+    machines,
+    public,
+    questions,
+    tickets,
+    tokens,
+)
+from farhand_control_plane.api.access import Reader, Requires
+from farhand_control_plane.api.body_limit import BodyLimit
+from farhand_control_plane.api.exec import App, ExecApp
+from farhand_control_plane.api.services import Services
+from farhand_control_plane.domain.access import Scope
+from farhand_control_plane.machines.execs import Execs
+from farhand_shared.version import __version__
+
+_ROUTERS: tuple[APIRouter, ...] = (
+    public.router,
+    chat.router,
+    events.router,
+    machines.router,
+    tickets.router,
+    questions.router,
+    commands.router,
+    tokens.router,
+)
+
+
+def create_app(services: Services, execs: Execs) -> App:
+    """Return the whole application; raises at once when a route has no access level."""
+    api = create_api(services)
+    # In front of the framework, because its routing costs as much as a whole short command.
+    return ExecApp(BodyLimit(api), authenticate=services.authenticator.caller_of, execs=execs)
+
+
+def create_api(services: Services) -> FastAPI:
+    """Return the routes that the framework serves."""
+    # The pages that show the document load scripts from elsewhere: none here.
+    api = FastAPI(
+        title="Farhand", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
+    )
+    api.state.services = services
+    for router in _ROUTERS:
+        api.include_router(router)
+
+    @api.get("/openapi.json", include_in_schema=False)
+    async def openapi(caller: Reader) -> dict[str, object]:
+        """Describe this API."""
+        return api.openapi()
+
+    failures.install(api)
+    for route in api_routes(api):
+        if access_of(route) is None and route.path not in public.PUBLIC:
+            raise AssertionError(f"route {route.path} has no access level")
+    return api
+
+
+def api_routes(api: FastAPI) -> Iterator[APIRoute]:
+    """Yield the routes, each with its full path."""
+    for route in api.routes:
+        if not isinstance(route, APIRoute):
+            raise AssertionError(f"route {route!r} is of a kind that has no access level")
+        yield route
+
+
+def access_of(route: APIRoute) -> Scope | None:
+    """Return the scope that a route requires; None for one that anybody may call."""
+    return next(_scopes(route.dependant), None)
+
+
+def _scopes(dependant: Dependant) -> Iterator[Scope]:
+    for inner in dependant.dependencies:
+        if isinstance(inner.call, Requires):
+            yield inner.call.scope
+        yield from _scopes(inner)
