@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer. ``calls`` are (name, arguments as text); ``status`` other than 200 is an error."""
+    """One answer; ``calls`` are (name, arguments text), a ``status`` but 200 is an error."""
 
     text: str = ""
     calls: Sequence[tuple[str, str]] = ()

@@ -1,0 +1,1 @@
+"""What lives in sessions: the Router, the Workers, their prompts, tools and renderings."""

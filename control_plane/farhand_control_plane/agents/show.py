@@ -1,0 +1,75 @@
+"""How objects are shown to a model: one rule per kind, a digest with ids, truncation visible."""
+
+from farhand_control_plane.db import output
+from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db.machines import MachineView
+from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.llm.blocks import render
+from farhand_shared.command import TERMINAL, shell_exit_status
+from farhand_shared.ids import InstanceId
+from farhand_shared.link_events import Stream
+
+# What of a command's output goes inline; the rest is read with a tool, by offset.
+HEAD_BYTES = 3_000
+TAIL_BYTES = 5_000
+
+
+def machine(view: MachineView) -> str:
+    """Return a machine as a block: enough to choose by."""
+    facts = view.facts
+    return render(
+        "machine",
+        name=view.name,
+        presence=view.presence.value,
+        status=view.status.value,
+        trust_level=view.trust_level,
+        os=facts.get("os"),
+        arch=facts.get("arch"),
+        running=view.running or None,
+        queued=view.queued or None,
+    )
+
+
+async def command(tx: Tx, instance_id: InstanceId, view: CommandView) -> str:
+    """Return a command as a block; with its output when it has ended."""
+    if view.state not in TERMINAL:
+        waiting = view.state.value == "queued" and not view.machine_online
+        return render(
+            "command",
+            id=view.command_id,
+            machine=view.machine_name,
+            state=view.state.value,
+            waits_for=view.machine_name if waiting else None,
+            wait_until=view.start_expires_at.isoformat() if waiting else None,
+        )
+    result = view.result
+    parts = []
+    for stream in Stream:
+        text = await _output(tx, instance_id, view, stream)
+        if text:
+            parts.append(text if stream is Stream.STDOUT else f"[stderr]\n{text}")
+    return render(
+        "command",
+        "\n".join(parts),
+        id=view.command_id,
+        machine=view.machine_name,
+        state=view.state.value,
+        reason=view.reason or None,
+        exit_status=shell_exit_status(result) if result is not None else None,
+        error=view.error or None,
+        ended="yes",
+    )
+
+
+async def _output(tx: Tx, instance_id: InstanceId, view: CommandView, stream: Stream) -> str:
+    shown = await output.head_tail(tx, instance_id, view.attempt_id, stream, HEAD_BYTES, TAIL_BYTES)
+    text = shown.head.decode("utf-8", "replace")
+    if shown.tail:
+        text += (
+            f"\n[… {shown.omitted:,} bytes left out; read_output(command_id, "
+            f"stream={stream.value}, offset={len(shown.head)}) goes on here …]\n"
+        )
+        text += shown.tail.decode("utf-8", "replace")
+    elif shown.omitted:
+        text += f"\n[… {shown.omitted:,} bytes were not kept …]"
+    return text
