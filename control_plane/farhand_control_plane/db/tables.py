@@ -48,7 +48,7 @@ from farhand_control_plane.domain.words import (
 )
 from farhand_shared.command import AttemptState
 
-_NOW = text("now()")
+_NOW = text("farhand_now()")
 
 
 def _id(*, key: bool = False, null: bool = False) -> Any:
@@ -132,12 +132,12 @@ class SchemaRecord(SQLModel, table=True):
     """One row: what code may run on this schema."""
 
     __tablename__ = "schema_record"
-    only: bool = Field(sa_column=Column(Boolean, primary_key=True, server_default=text("true")))
+    one: bool = Field(sa_column=Column(Boolean, primary_key=True, server_default=text("true")))
     min_code_version: int = _int()  # refused when above the running code's SCHEMA_VERSION
     schema_version: int = _int()
     migrated_at: datetime = _time(now=True)
     clock_shift_ms: int = _int(default=0)  # tests shift database time by it; 0 in production
-    __table_args__ = (CheckConstraint("only", name="ck_schema_record_one_row"),)
+    __table_args__ = (CheckConstraint("one", name="ck_schema_record_one_row"),)
 
 
 class Replica(SQLModel, table=True):

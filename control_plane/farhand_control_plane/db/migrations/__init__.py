@@ -1,0 +1,1 @@
+"""Migrations of the schema, run by ``db/migrate.py``."""
