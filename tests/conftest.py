@@ -69,6 +69,13 @@ def reachable_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def system_folder() -> Iterator[Path]:
+    """Where root's clusters go in tests, not /var/lib; the programs are copied there once."""
+    with servers.reachable_folder() as folder:
+        yield folder / "system folder"
+
+
+@pytest.fixture(scope="session")
 def payloads() -> Path:
     """The folder of recorded deliveries of real services, named by FARHAND_PAYLOADS."""
     if PAYLOADS is None:
@@ -77,8 +84,8 @@ def payloads() -> Path:
 
 
 @pytest.fixture(scope="session")
-def _main_server() -> Iterator[str]:
-    with servers.main_server() as address:
+def _main_server(system_folder: Path) -> Iterator[str]:
+    with servers.main_server(system_folder) as address:
         yield address
 
 

@@ -38,7 +38,7 @@ def reachable_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def main_server() -> Iterator[str]:
+def main_server(system_folder: Path) -> Iterator[str]:
     """Give the address of the server most tests use: the given one, Docker's, or the embedded."""
     if given := os.environ.get("FARHAND_TEST_DATABASE_URL"):
         yield given
@@ -48,7 +48,7 @@ def main_server() -> Iterator[str]:
             yield address
             return
     with reachable_folder() as folder:
-        server = EmbeddedPostgres(folder / "home", system_folder=folder, settings=FAST)
+        server = EmbeddedPostgres(folder / "home", system_folder=system_folder, settings=FAST)
         try:
             yield server.start()
         finally:

