@@ -1,7 +1,7 @@
 """One byte form per JSON value, so that a hash names the value and nothing else.
 
 Close to RFC 8785 (JCS), narrowed to what we sign: objects with keys sorted by UTF-16 code units,
-arrays, NFC text, integers within ±(2⁵³−1), booleans and null. Anything else is refused rather than
+arrays, NFC text, integers within ±(2^53-1), booleans and null. Anything else is refused rather than
 written in a form that another implementation would write differently.
 """
 

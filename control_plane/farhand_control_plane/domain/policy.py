@@ -126,6 +126,6 @@ def _inferred(key: str, rule: Mapping[str, Any]) -> InferredRule:
     member = rule.get("set_by_member_id")
     if mode is AcceptMode.AUTO and member is None:
         raise InvalidInput(
-            f"cannot read the policy: rule {key!r} is auto and names nobody; only a person sets auto"
+            f"cannot read the policy: rule {key!r} is auto and names nobody; a person must set it"
         )
     return InferredRule(mode=mode, set_by_member_id=member)
