@@ -9,6 +9,7 @@ from fastapi.routing import APIRoute
 from farhand_control_plane.api import (
     chat,
     commands,
+    document,
     events,
     failures,
     machines,
@@ -17,7 +18,7 @@ from farhand_control_plane.api import (
     tickets,
     tokens,
 )
-from farhand_control_plane.api.access import Reader, Requires
+from farhand_control_plane.api.access import Requires
 from farhand_control_plane.api.body_limit import BodyLimit
 from farhand_control_plane.api.exec import App, ExecApp
 from farhand_control_plane.api.services import Services
@@ -34,6 +35,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     questions.router,
     commands.router,
     tokens.router,
+    document.router,
 )
 
 
@@ -51,27 +53,22 @@ def create_api(services: Services) -> FastAPI:
         title="Farhand", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     api.state.services = services
-    for router in _ROUTERS:
-        api.include_router(router)
-
-    @api.get("/openapi.json", include_in_schema=False)
-    async def openapi(caller: Reader) -> dict[str, object]:
-        """Describe this API."""
-        return api.openapi()
-
-    failures.install(api)
-    for route in api_routes(api):
+    for route in routes():
         if access_of(route) is None and route.path not in public.PUBLIC:
             raise AssertionError(f"route {route.path} has no access level")
+    for router in _ROUTERS:
+        api.include_router(router)
+    failures.install(api)
     return api
 
 
-def api_routes(api: FastAPI) -> Iterator[APIRoute]:
-    """Yield the routes, each with its full path."""
-    for route in api.routes:
-        if not isinstance(route, APIRoute):
-            raise AssertionError(f"route {route!r} is of a kind that has no access level")
-        yield route
+def routes() -> Iterator[APIRoute]:
+    """Yield every route of the framework, each with its full path."""
+    for router in _ROUTERS:
+        for route in router.routes:
+            if not isinstance(route, APIRoute):
+                raise AssertionError(f"route {route!r} is of a kind that has no access level")
+            yield route
 
 
 def access_of(route: APIRoute) -> Scope | None:
