@@ -1,0 +1,103 @@
+"""The body of ``POST /v1/exec``: one command in JSON, its bytes intact.
+
+Arguments, paths and values are bytes. In JSON they are text in UTF-8; a byte that is not UTF-8 is
+written as the escape of a lone surrogate (``\\udc80`` to ``\\udcff``), as Python does for file
+names, so every byte sequence has exactly one form and ordinary text is itself. Standard library
+only: the command line's hot path imports this module.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.errors import InvalidInput
+
+_FIELDS = frozenset({"machine", "argv", "script", "cwd", "env", "timeout_ms", "wait_offline"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecBody:
+    """What a direct command asks for. ``machine`` is a name or an id."""
+
+    machine: str
+    spec: CommandSpec
+    wait_offline: bool = False  # wait for a machine that is not there, instead of failing
+
+
+def encode_exec_body(body: ExecBody) -> bytes:
+    """Return the JSON; ``decode_exec_body`` gives the same value back."""
+    spec = body.spec
+    value: dict[str, Any] = {"machine": body.machine, "timeout_ms": spec.execution_timeout_ms}
+    match spec.run:
+        case Argv(argv=argv):
+            value["argv"] = [_text(argument) for argument in argv]
+        case Shell(script=script):
+            value["script"] = _text(script)
+    if spec.cwd is not None:
+        value["cwd"] = _text(spec.cwd)
+    if spec.env:
+        value["env"] = {_text(name): _text(text) for name, text in spec.env}
+    if body.wait_offline:
+        value["wait_offline"] = True
+    return json.dumps(value).encode("ascii")
+
+
+def decode_exec_body(content: bytes) -> ExecBody:
+    """Return what a client asks for; raise InvalidInput naming the field that is wrong."""
+    try:
+        value = json.loads(content)
+    except ValueError:  # also when it is not UTF-8
+        raise InvalidInput("cannot read the request: the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("cannot read the request: the body is not a JSON object")
+    if unknown := sorted(value.keys() - _FIELDS):
+        raise InvalidInput(f"cannot read the request: {unknown[0]!r} is not a field of it")
+    machine = value.get("machine")
+    if not isinstance(machine, str) or not machine:
+        raise InvalidInput("cannot read the request: machine is missing; give a name or an id")
+    wait_offline = value.get("wait_offline", False)
+    if not isinstance(wait_offline, bool):
+        raise InvalidInput("cannot read the request: wait_offline is neither true nor false")
+    options: dict[str, Any] = {}  # only what was given: the rest has the specification's defaults
+    if value.get("cwd") is not None:
+        options["cwd"] = _bytes(value["cwd"], "cwd")
+    if "timeout_ms" in value:
+        timeout = value["timeout_ms"]
+        if type(timeout) is not int or timeout < 0:
+            raise InvalidInput("cannot read the request: timeout_ms is not a count of milliseconds")
+        options["execution_timeout_ms"] = timeout
+    spec = CommandSpec(run=_run(value), env=_env(value.get("env", {})), **options)
+    return ExecBody(machine=machine, spec=spec, wait_offline=wait_offline)
+
+
+def _run(value: dict[str, Any]) -> Argv | Shell:
+    if ("argv" in value) == ("script" in value):
+        raise InvalidInput("cannot read the request: give either argv or script")
+    if "script" in value:
+        return Shell(script=_bytes(value["script"], "script"))
+    argv = value["argv"]
+    if not isinstance(argv, list) or not argv:
+        raise InvalidInput("cannot read the request: argv is not a list with a program in it")
+    return Argv(argv=tuple(_bytes(argument, f"argv[{n}]") for n, argument in enumerate(argv)))
+
+
+def _env(value: Any) -> tuple[tuple[bytes, bytes], ...]:
+    if not isinstance(value, dict):
+        raise InvalidInput("cannot read the request: env is not an object of names and values")
+    return tuple((_bytes(name, "env"), _bytes(text, f"env {name}")) for name, text in value.items())
+
+
+def _text(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: Any, field: str) -> bytes:
+    if not isinstance(text, str):
+        raise InvalidInput(f"cannot read the request: {field} is not text")
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise InvalidInput(
+            f"cannot read the request: {field} holds a surrogate that stands for no byte"
+        ) from None
