@@ -39,7 +39,7 @@ class StopReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpawnSpec:
-    """What to run, exactly: nothing is added, split, decoded or searched for in our own environment.
+    """What to run, exactly: nothing is added, split, decoded or looked up in our environment.
 
     A program name without a slash is looked up in the PATH of `env`. `timeout_ms` counts from the
     start on the monotonic clock; None means no deadline. `grace_ms` lies between TERM and KILL.
@@ -60,6 +60,7 @@ class Started:
     pid: int
     start_time: int  # Linux: clock ticks since boot; macOS: microseconds since the epoch
     boot_id: str
+    at_ms: int  # wall clock, milliseconds since the epoch; for people, nothing decides by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,4 +179,5 @@ def started_from(document: Mapping[str, Any]) -> Started:
         pid=int(document["pid"]),
         start_time=int(document["start_time"]),
         boot_id=str(document["boot_id"]),
+        at_ms=int(document["at_ms"]),
     )

@@ -1,0 +1,461 @@
+"""All supervisors of this daemon: idle ones, those with a command, and those of earlier daemons."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Sized
+from pathlib import Path
+from typing import Protocol
+
+from farhand_daemon.spool import (
+    DEFAULT_HEAD_BYTES,
+    DEFAULT_TAIL_BYTES,
+    DamagedSpool,
+    SpoolReader,
+    spool_path,
+    spooled_attempts,
+)
+from farhand_daemon.supervisor import wire
+from farhand_daemon.supervisor.connection import SupervisorConnection, connect_in_folder
+from farhand_daemon.supervisor.fork_client import SPOOL_FOLDER, ForkServer
+from farhand_daemon.supervisor.handle import CommandHandle, HandleState
+from farhand_daemon.supervisor.process import SOCKETS_FOLDER
+from farhand_daemon.supervisor.records import (
+    ExitRecord,
+    Reason,
+    SpawnProblem,
+    SpawnSpec,
+    Started,
+    Stream,
+    SupervisorLoss,
+    started_from,
+)
+from farhand_daemon.supervisor.recovery import judge_spool, loss_of, supervisor_socket
+
+_ADOPTION_S = 5.0  # a stopped supervisor may answer later; the daemon does not wait for it
+_REFILL_S = 0.02  # a fork must not compete with the start of a command
+_SYNC_AFTER_S = 1.0  # most results are acknowledged before; then the disk is never touched
+_MOST_TRIES = 5
+_REQUEST_SUFFIX = ".request"
+
+
+class CommandListener(Protocol):
+    """What the pool tells. Called on the event loop; must not block and should not raise."""
+
+    def command_started(self, handle: CommandHandle, started: Started) -> None:
+        """The process exists. Comes before every other event of the command, or never."""
+
+    def output_produced(self, handle: CommandHandle, stream: Stream, produced_bytes: int) -> None:
+        """There is output up to this offset; offsets of a stream only grow."""
+
+    def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:
+        """It is over and all its output is in the spool. Once per handle."""
+
+    def supervisor_lost(self, handle: CommandHandle, loss: SupervisorLoss) -> None:
+        """Its supervisor died: the outcome is indeterminate. Once, instead of `command_exited`."""
+
+
+class SupervisorPool:
+    """Hands commands to supervisors. One per `state_dir`; everything on one event loop."""
+
+    def __init__(
+        self,
+        fork_server: ForkServer,
+        listener: CommandListener,
+        *,
+        head_bytes: int = DEFAULT_HEAD_BYTES,
+        tail_bytes: int = DEFAULT_TAIL_BYTES,
+        warm: int = 1,
+        idle_s: float = 30.0,
+    ) -> None:
+        """`warm` supervisors always wait for a command; others are ended after `idle_s` idle."""
+        self.loop = asyncio.get_running_loop()
+        self.handles: dict[str, CommandHandle] = {}
+        self.spool_dir = fork_server.state_dir / SPOOL_FOLDER
+        self._sockets_dir = fork_server.state_dir / SOCKETS_FOLDER
+        self._fork_server, self._listener = fork_server, listener
+        self._head, self._tail = head_bytes, tail_bytes
+        self._warm, self._idle_s = warm, idle_s
+        self._link_up = False
+        self._connections: set[SupervisorConnection] = set()
+        self._idle: list[SupervisorConnection] = []  # last used last, and used first
+        self._leftovers: set[SupervisorConnection] = set()
+        self._settling: dict[SupervisorConnection, str] = {}  # earlier ones, by socket name
+        self._changed = asyncio.Event()
+        self._waiting_for_fork: list[socket.socket] = []
+        self._refill_timer: asyncio.TimerHandle | None = None
+        self._retire_timer: asyncio.TimerHandle | None = None
+        self._server_started_at = time.monotonic()
+        self._threads: set[asyncio.Future[None]] = set()
+        self._closed = False
+
+    async def open(self) -> list[CommandHandle]:
+        """Find every attempt an earlier daemon left, running or over, and give their handles.
+
+        Call it once, before `prepare`. A command that ends meanwhile is told as usual; one that
+        was over before has `record` or `loss` and is not told.
+        """
+        self.loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
+        for name in os.listdir(self._sockets_dir):
+            self._connect_to_earlier(name)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_ADOPTION_S):
+                await self._until_empty(self._settling)
+        for attempt_id in spooled_attempts(os.fspath(self.spool_dir)):
+            if attempt_id not in self.handles:
+                self._recover(attempt_id)
+        for request in self.spool_dir.glob(f"*{_REQUEST_SUFFIX}"):
+            request.unlink(missing_ok=True)
+        self._refill()
+        self._retire()
+        return list(self.handles.values())
+
+    def prepare(self, attempt_id: str, spec: SpawnSpec) -> CommandHandle:
+        """Hand a command to a supervisor, which waits for `CommandHandle.go`. Does not block.
+
+        Each attempt id once: the caller's journal knows which were used.
+        """
+        if attempt_id in self.handles:
+            raise ValueError(f"cannot prepare {attempt_id}: it has a supervisor already")
+        path = spool_path(os.fspath(self.spool_dir), attempt_id)
+        handle = CommandHandle(self, attempt_id, Path(path))
+        facts: dict[str, object] = {
+            "attempt_id": attempt_id,
+            "spool": path,
+            "head": self._head,
+            "tail": self._tail,
+            "umask": spec.umask,
+            "grace_ms": spec.grace_ms,
+            "timeout_ms": spec.timeout_ms,
+            "link_up": self._link_up,
+        }
+        handle.request = wire.encode_request(facts, list(spec.argv), list(spec.env), spec.cwd)
+        self.handles[attempt_id] = handle
+        self._hand_over(handle, self._idle.pop() if self._idle else self._fork())
+        return handle
+
+    def link_state(self, *, up: bool) -> None:
+        """Say whether output can be delivered: with the link down full spools drop their middle."""
+        if up is self._link_up:
+            return
+        self._link_up = up
+        for connection in self._connections:
+            if connection.handle is not None:
+                connection.send(self._link_frame())
+
+    def forget(self, handle: CommandHandle) -> None:
+        """Drop a released handle; `CommandHandle.release` calls it."""
+        self.handles.pop(handle.attempt_id, None)
+
+    async def close(self, *, quit_leftovers: bool = False) -> None:
+        """End idle supervisors and the fork server; running commands go on, to be adopted.
+
+        `quit_leftovers` also ends the supervisors that only keep the pipes of background processes
+        which commands left behind; those processes stay.
+        """
+        self._closed = True
+        for timer in (self._refill_timer, self._retire_timer):
+            if timer is not None:
+                timer.cancel()
+        ending = set(self._idle)
+        if quit_leftovers:
+            for connection in self._leftovers:
+                connection.send(wire.frame(wire.QUIT))
+            ending |= self._leftovers
+        for connection in self._idle:
+            connection.end_writing()
+        for connection in self._connections - ending:
+            connection.close()
+        self._connections &= ending
+        for waiting in self._waiting_for_fork:
+            waiting.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(2.0):
+                await self._until_empty(self._connections)
+        for connection in self._connections:
+            connection.close()
+        self.loop.remove_reader(self._fork_server.fileno())
+        self._fork_server.end()
+        self._in_thread(self._fork_server.reap)
+        for handle in self.handles.values():
+            if handle.sync_timer is not None:
+                handle.sync_timer.cancel()
+            handle.close()
+        while self._threads:
+            await asyncio.wait(self._threads)
+
+    # -- supervisors -------------------------------------------------------------------------------
+
+    def _hand_over(self, handle: CommandHandle, connection: SupervisorConnection) -> None:
+        handle.connection, connection.handle = connection, handle
+        if len(handle.request) <= wire.INLINE_MAX_BYTES:
+            connection.send(wire.frame(wire.PREPARE, handle.request))
+        else:
+            file = handle.spool_path.with_suffix(_REQUEST_SUFFIX)
+            with open(file, "wb", opener=_private) as stream:
+                stream.write(handle.request)
+            connection.send(wire.frame(wire.PREPARE_FILE, os.fsencode(file)))
+        if handle.stop_wanted is not None:
+            connection.send(wire.frame(wire.CANCEL, handle.stop_wanted.value.encode()))
+        elif handle.go_wanted and connection.ready:
+            handle.send_go(connection)
+
+    def _fork(self) -> SupervisorConnection:
+        """Ask for a new supervisor. Frames can be sent at once: they wait for it in the socket."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection = self._connect(ours)
+        self._waiting_for_fork.append(theirs)
+        self._ask_for_forks()
+        return connection
+
+    def _ask_for_forks(self) -> None:
+        while self._waiting_for_fork:
+            try:
+                self._fork_server.request(self._waiting_for_fork[0])
+            except BlockingIOError:
+                self.loop.add_writer(self._fork_server.fileno(), self._ask_for_forks)
+                return
+            self._waiting_for_fork.pop(0).close()
+        self.loop.remove_writer(self._fork_server.fileno())
+
+    def _connect(self, ours: socket.socket) -> SupervisorConnection:
+        connection = SupervisorConnection(self.loop, ours, self._on_frame, self._on_gone)
+        self._connections.add(connection)
+        return connection
+
+    def _refill(self) -> None:
+        """Have as many idle supervisors as are to be kept warm."""
+        self._refill_timer = None
+        while len(self._idle) < self._warm and not self._closed:
+            self._keep_idle(self._fork())
+
+    def _refill_soon(self) -> None:
+        if self._refill_timer is None and len(self._idle) < self._warm and not self._closed:
+            self._refill_timer = self.loop.call_later(_REFILL_S, self._refill)
+
+    def _keep_idle(self, connection: SupervisorConnection) -> None:
+        connection.handle, connection.idle_since = None, self.loop.time()
+        self._idle.append(connection)
+
+    def _retire(self) -> None:
+        """End supervisors that were idle too long; the longest idle are first in the list."""
+        before = self.loop.time() - self._idle_s
+        while len(self._idle) > self._warm and self._idle[0].idle_since < before:
+            self._idle.pop(0).end_writing()
+        self._retire_timer = self.loop.call_later(self._idle_s / 3, self._retire)
+
+    def _fork_server_readable(self) -> None:
+        """Replace a fork server that was killed. Its supervisors are not affected."""
+        if not self._fork_server.is_gone() or self._closed:
+            return
+        gone = self._fork_server
+        self.loop.remove_reader(gone.fileno())
+        self.loop.remove_writer(gone.fileno())
+        self._in_thread(gone.reap)
+        # One that dies at once would otherwise be started as fast as the machine can.
+        young = time.monotonic() - self._server_started_at < 1.0
+        self.loop.call_later(1.0 if young else 0.0, self._start_fork_server, gone.state_dir)
+
+    def _start_fork_server(self, state_dir: Path) -> None:
+        if self._closed:
+            return
+        self._server_started_at = time.monotonic()
+        self._fork_server = ForkServer(state_dir)
+        self.loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
+        self._ask_for_forks()
+        self._refill_soon()
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def _on_frame(self, connection: SupervisorConnection, kind: int, payload: bytes) -> None:
+        handle = connection.handle
+        if kind == wire.HELLO:
+            connection.ready = True
+            if handle is not None and handle.go_wanted and not handle.go_sent:
+                handle.send_go(connection)
+        elif kind == wire.SNAPSHOT:
+            self._adopt(connection, payload)
+        elif handle is None:
+            return
+        elif kind == wire.OUTPUT:
+            number, produced = wire.OFFSET.unpack(payload)
+            stream = Stream(number)
+            if handle.note_produced(stream, produced):
+                self._listener.output_produced(handle, stream, produced)
+        elif kind == wire.STARTED:
+            handle.started = started_from(json.loads(payload))
+            self._listener.command_started(handle, handle.started)
+            self._refill_soon()
+        elif kind == wire.EXIT:
+            connection.handle = None
+            if payload[:1] == b"\x01":
+                self._keep_idle(connection)
+            else:  # it ends, now or when what its command left behind has closed its output
+                self._leftovers.add(connection)
+            self._finish(handle, ExitRecord.from_json(payload[1:]))
+
+    def _on_gone(self, connection: SupervisorConnection) -> None:
+        """A supervisor ended or was killed: its socket is closed, at once and always."""
+        self._connections.discard(connection)
+        self._leftovers.discard(connection)
+        self._settling.pop(connection, None)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        self._changed.set()
+        handle = connection.handle
+        if handle is None:
+            self._refill_soon()
+        elif not handle.go_sent and not handle.adopted:
+            self._try_again(handle)
+        else:
+            record = handle.exit_record_in_spool()
+            if record is not None:
+                self._finish(handle, record)
+                return
+            handle.refresh_from_spool()
+            loss = loss_of(handle.started)
+            handle.note_loss(loss)
+            self._listener.supervisor_lost(handle, loss)
+
+    def _try_again(self, handle: CommandHandle) -> None:
+        """Hand a command that certainly was not started to another supervisor."""
+        handle.connection = None
+        handle.spool_path.unlink(missing_ok=True)
+        handle.spool_path.with_suffix(_REQUEST_SUFFIX).unlink(missing_ok=True)
+        handle.tries += 1
+        if handle.stop_wanted is not None:
+            self._finish(handle, _unstarted(handle, Reason(handle.stop_wanted.value), None))
+        elif handle.tries >= _MOST_TRIES:
+            problem = SpawnProblem(
+                kind="no_supervisor",
+                message="cannot start: no process could be made to supervise the command",
+            )
+            self._finish(handle, _unstarted(handle, Reason.SPAWN_ERROR, problem))
+        else:
+            self.loop.call_later(0.05 * 2**handle.tries, self._hand_over_again, handle)
+
+    def _hand_over_again(self, handle: CommandHandle) -> None:
+        if not self._closed:
+            self._hand_over(handle, self._fork())
+
+    def _finish(self, handle: CommandHandle, record: ExitRecord) -> None:
+        handle.note_exit(record)
+        self._sync_later(handle)
+        self._refill_soon()
+        self._listener.command_exited(handle, record)
+
+    def _sync_later(self, handle: CommandHandle) -> None:
+        path = os.fspath(handle.spool_path)
+        handle.sync_timer = self.loop.call_later(
+            _SYNC_AFTER_S, lambda: self._in_thread(lambda: _sync_spool(path))
+        )
+
+    # -- adoption ----------------------------------------------------------------------------------
+
+    def _connect_to_earlier(self, name: str) -> None:
+        try:
+            connected = connect_in_folder(self._sockets_dir, name)
+        except ConnectionRefusedError:
+            (self._sockets_dir / name).unlink(missing_ok=True)  # its supervisor was killed
+        except OSError:
+            return
+        else:
+            self._settling[self._connect(connected)] = name
+
+    def _adopt(self, connection: SupervisorConnection, payload: bytes) -> None:
+        """Take over a running command; the supervisor tells where it is before anything else."""
+        snapshot = json.loads(payload)
+        attempt_id = str(snapshot["attempt_id"])
+        self._settling.pop(connection, None)
+        self._changed.set()
+        connection.ready = True
+        if snapshot["state"] != "running":
+            self._leftovers.add(connection)
+            return
+        handle = self.handles.get(attempt_id) or self._running_handle(attempt_id)
+        handle.attach(connection)
+        connection.send(self._link_frame())
+        handle.started = started_from(snapshot["started"])
+        for stream, produced in zip(Stream, snapshot["produced"], strict=True):
+            if handle.note_produced(stream, produced):
+                self._listener.output_produced(handle, stream, produced)
+
+    def _running_handle(self, attempt_id: str) -> CommandHandle:
+        path = Path(spool_path(os.fspath(self.spool_dir), attempt_id))
+        handle = CommandHandle(self, attempt_id, path)
+        handle.state, handle.adopted, handle.go_wanted = HandleState.RUNNING, True, True
+        self.handles[attempt_id] = handle
+        handle.refresh_from_spool()
+        return handle
+
+    def _recover(self, attempt_id: str) -> None:
+        """Make a handle from a spool whose supervisor has not answered."""
+        handle = self._running_handle(attempt_id)
+        match judge_spool(handle.spool_path):
+            case ExitRecord() as record:
+                handle.note_exit(record)
+                self._sync_later(handle)
+            case SupervisorLoss() as loss:
+                handle.note_loss(loss)
+            case None:  # it lives but is stopped: it will answer, or its socket will close
+                name = supervisor_socket(handle.spool_path)
+                for connection, earlier in self._settling.items():
+                    if earlier == name:
+                        connection.handle = handle
+
+    def _link_frame(self) -> bytes:
+        return wire.frame(wire.LINK, b"\x01" if self._link_up else b"\x00")
+
+    # -- waiting -----------------------------------------------------------------------------------
+
+    async def _until_empty(self, group: Sized) -> None:
+        while group:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _in_thread(self, work: Callable[[], None]) -> None:
+        future = self.loop.run_in_executor(None, work)
+        self._threads.add(future)
+        future.add_done_callback(self._threads.discard)
+
+
+def _unstarted(handle: CommandHandle, reason: Reason, problem: SpawnProblem | None) -> ExitRecord:
+    """Make the record of a command that no supervisor could be given."""
+    nothing = hashlib.sha256(b"").digest()
+    return ExitRecord(
+        attempt_id=handle.attempt_id,
+        reason=reason,
+        exit_code=None,
+        signal=None,
+        core_dumped=False,
+        problem=problem,
+        started=None,
+        total_bytes=(0, 0),
+        omitted_bytes=(0, 0),
+        sha256=(nothing, nothing),
+        wall_ms=0,
+        stdout_left_open=False,
+        descendants_left=False,
+        survivors=0,
+        ended_at_ms=time.time_ns() // 1_000_000,
+    )
+
+
+def _sync_spool(path: str) -> None:
+    """Flush a spool to the disk: its result has not been acknowledged for a while."""
+    with contextlib.suppress(OSError, DamagedSpool):  # released meanwhile
+        reader = SpoolReader(path)
+        try:
+            reader.sync()
+        finally:
+            reader.close()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
