@@ -33,11 +33,13 @@ def generate(python: Path, into: Path) -> list[Path]:
     services = [source for source in sources if has_service(source)]
     if services:
         subprocess.run([*common, f"--grpc_python_out={into}", *map(str, services)], check=True)
-    return sorted(
-        path
-        for path in into.glob("farhand_proto/**/*")
-        if "_pb2" in path.name and "__" not in str(path)
-    )
+    return stubs(into)
+
+
+def stubs(folder: Path) -> list[Path]:
+    """Return the generated files under a folder."""
+    found = folder.glob("farhand_proto/**/*_pb2*")
+    return sorted(path for path in found if path.suffix in (".py", ".pyi"))
 
 
 def has_service(source: Path) -> bool:

@@ -1,0 +1,77 @@
+"""The checkout: what lies at its top, and that every folder of code says what it is."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ALLOWED_AT_THE_TOP = {
+    ".ci",
+    ".gitignore",
+    "LICENSE",
+    "README.md",
+    "control_plane",
+    "deploy",
+    "endpoint_daemon",
+    "proto",
+    "pyproject.toml",
+    "scripts",
+    "shared",
+    "tests",
+}
+
+
+def code_folders() -> list[Path]:
+    """Every folder with hand-written Python that does more than mark a package."""
+    found = set()
+    for container in ("control_plane", "endpoint_daemon", "shared", "scripts"):
+        for path in (ROOT / container).rglob("*.py"):
+            generated = "farhand_proto" in path.parts
+            # A migration is found by its number; the folder above says how they work.
+            if path.name != "__init__.py" and path.parent.name != "versions" and not generated:
+                found.add(path.parent)
+    return sorted(found)
+
+
+@pytest.mark.parametrize("folder", code_folders(), ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_every_folder_of_code_has_a_readme(folder: Path) -> None:
+    # The root of a package may be described one level up, in the folder that people open first.
+    places = [folder, folder.parent] if folder.parent.parent == ROOT else [folder]
+    assert any((place / "README.md").is_file() for place in places)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="not a git checkout")
+def test_nothing_new_appears_at_the_top_of_the_repository() -> None:
+    listed = subprocess.run(
+        ["git", "-c", f"safe.directory={ROOT}", "ls-files"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    tops = {line.partition("/")[0] for line in listed.stdout.splitlines()}
+    assert tops <= ALLOWED_AT_THE_TOP
+
+
+def imported(path: Path) -> set[str]:
+    """The first part of every name that a module imports, wherever in it."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path} imports relatively"
+            names.add((node.module or "").partition(".")[0])
+    return names
+
+
+def test_the_domain_imports_the_standard_library_and_shared_values_only() -> None:
+    # import-linter can forbid names it is told; that nothing else slips in is checked here.
+    package = ROOT / "control_plane" / "farhand_control_plane"
+    for path in (package / "domain").rglob("*.py"):
+        foreign = imported(path) - sys.stdlib_module_names - {"farhand_shared"}
+        assert foreign <= {"farhand_control_plane"}, f"{path} imports {foreign}"
