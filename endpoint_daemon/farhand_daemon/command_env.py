@@ -138,3 +138,31 @@ def parse_environment(printed: bytes) -> Environment | None:
         if equals and name and name not in _SHELL_STATE and not _OURS.match(name)
     }
     return with_locale(env) if env.get(b"PATH") else None
+
+
+class CommandEnvironment:
+    """The environment commands start from: basic at first, the login shell's once it is known."""
+
+    def __init__(self, daemon_env: Mapping[bytes, bytes]) -> None:
+        self._daemon_env = dict(daemon_env)
+        self._base = basic_environment(self._daemon_env)
+        self._filtered: Environment | None = None
+        self._allowed: tuple[str, ...] = ()
+
+    async def capture(self) -> bool:
+        """Replace the base by the login shell's environment; False when the shell gave none."""
+        captured = await capture_login_environment(self._daemon_env)
+        if captured is None:
+            return False
+        self._base = captured
+        self._filtered = None
+        return True
+
+    def with_added(
+        self, added: Iterable[tuple[bytes, bytes]], allowed: tuple[str, ...]
+    ) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the base without secrets (but ``allowed``), then ``added``; later ones win."""
+        if self._filtered is None or self._allowed != allowed:
+            self._filtered = without_secrets(self._base, allowed)
+            self._allowed = allowed
+        return tuple({**self._filtered, **dict(added)}.items())

@@ -7,7 +7,9 @@ whom to believe. So a certificate of the web address itself is not checked.
 import http.client
 import json
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
+from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -28,6 +30,7 @@ class Discovery:
     enrol_address: str
     link_address: str
     instance_name: str
+    server_time: datetime | None = None  # of the answer, to the second; for doctor
 
 
 def normal_url(text: str) -> str:
@@ -76,7 +79,14 @@ def discover(url: str, *, timeout_s: float = _TIMEOUT_S) -> Discovery:
             f"cannot enrol at {url}: {WELL_KNOWN} answers {answer.status}; "
             "give the address of a Farhand control plane"
         )
-    return _parse(url, host, body)
+    return replace(_parse(url, host, body), server_time=_date(answer.getheader("Date")))
+
+
+def _date(header: str | None) -> datetime | None:
+    try:
+        return parsedate_to_datetime(header) if header else None
+    except ValueError:
+        return None
 
 
 def _parse(url: str, host: str, body: bytes) -> Discovery:

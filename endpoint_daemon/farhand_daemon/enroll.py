@@ -22,6 +22,7 @@ from farhand_daemon.enrol_client import EnrolmentClient
 from farhand_daemon.identity import MachineCredentials, store_identity
 from farhand_daemon.machine_file import MachineFile, load_machine_file, write_machine_file
 from farhand_daemon.paths import Home, prepare_home, write_private
+from farhand_daemon.status import running_pid
 from farhand_proto.v1 import enroll_pb2
 from farhand_shared import pki
 from farhand_shared.enrolment_code import EnrolmentCode, parse_code
@@ -47,11 +48,11 @@ class EnrolOptions:
 
 @dataclass(frozen=True, slots=True)
 class Talk:
-    """How the command speaks: ``say`` to people, ``tell`` to programs, ``read`` what is typed."""
+    """How the command speaks: ``say`` to people, ``tell`` to programs, ``ask`` for a line."""
 
     say: Callable[[str], None]
     tell: Callable[[dict[str, Any]], None]  # Any: JSON
-    read: Callable[[], str]  # one line; "" at the end of input
+    ask: Callable[[str], str]  # with a prompt on a terminal; "" at the end of input
 
 
 def talk_on_terminal(*, as_json: bool) -> Talk:
@@ -59,13 +60,18 @@ def talk_on_terminal(*, as_json: bool) -> Talk:
     out = sys.stderr if as_json else sys.stdout
 
     def say(text: str) -> None:
-        print(text, end="" if text.endswith(" ") else "\n", file=out, flush=True)
+        print(text, file=out, flush=True)
 
     def tell(document: dict[str, Any]) -> None:
         if as_json:
             print(json.dumps(document), flush=True)
 
-    return Talk(say, tell, sys.stdin.readline)
+    def ask(prompt: str) -> str:
+        if prompt and sys.stdin.isatty():
+            print(prompt, end="", file=out, flush=True)
+        return sys.stdin.readline()
+
+    return Talk(say, tell, ask)
 
 
 def enrol(home: Home, options: EnrolOptions, talk: Talk) -> MachineCredentials:
@@ -78,6 +84,8 @@ def enrol(home: Home, options: EnrolOptions, talk: Talk) -> MachineCredentials:
             "use farhandd status, another --home, or --force to replace it"
         )
     prepare_home(home)
+    if (pid := running_pid(home)) is not None:
+        raise Conflict(f"cannot enrol: a daemon (pid {pid}) uses {home.root}; stop it first")
     found = discover(url)
     code = _read_code(options, talk)
     _check_pin(url, found, code)
@@ -100,9 +108,7 @@ def _check_name(name: str) -> str:
 
 
 def _read_code(options: EnrolOptions, talk: Talk) -> EnrolmentCode:
-    if options.prompt_for_code:
-        talk.say("Enrolment code (FH1-…): ")
-    line = talk.read()
+    line = talk.ask("Enrolment code (FH1-…): " if options.prompt_for_code else "")
     if not line.strip():
         raise InvalidInput("cannot enrol: no code was given; type the one that its maker sees")
     return parse_code(line)
@@ -132,8 +138,7 @@ def _choose_trust(home: Home, options: EnrolOptions, talk: Talk) -> tuple[Machin
         f"Commands from the agent will run on this machine as the user {user}, without a sandbox:\n"
         f"they can do whatever {user} can do. {home.machine_file} can narrow this at any time."
     )
-    talk.say("Type yes to trust it: ")
-    if talk.read().strip().lower() != "yes":
+    if talk.ask("Type yes to trust it: ").strip().lower() != "yes":
         raise NotAllowed(
             "cannot enrol: the answer was not yes, so nothing was sent and the code is still good; "
             "use --trust off to enrol a machine that runs nothing yet"

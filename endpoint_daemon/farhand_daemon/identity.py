@@ -85,3 +85,17 @@ def store_identity(home: Home, identity: MachineCredentials) -> None:
     """Replace the stored identity; key and certificate change together or not at all."""
     document = {field.name: getattr(identity, field.name) for field in fields(MachineCredentials)}
     write_private(home.identity_file, json.dumps(document, indent=1).encode())
+
+
+def with_addresses(
+    home: Home, identity: MachineCredentials, *, link: str | None, enrol: str | None
+) -> MachineCredentials:
+    """Return the identity dialling other addresses, stored when that changes anything."""
+    moved = replace(
+        identity,
+        link_address=link if link is not None else identity.link_address,
+        enrol_address=enrol if enrol is not None else identity.enrol_address,
+    )
+    if moved != identity:
+        store_identity(home, moved)
+    return moved

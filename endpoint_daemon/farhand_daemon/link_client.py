@@ -62,6 +62,7 @@ class LinkClient:
         status: StatusFile,
         log: EventLog,
         on_connected: Callable[[str], None],
+        on_offline: Callable[[str], None],
     ) -> None:
         self._home = home
         self._identity = identity
@@ -70,6 +71,7 @@ class LinkClient:
         self._status = status
         self._log = log
         self._on_connected = on_connected
+        self._on_offline = on_offline
         self._backoff = Backoff(random=random.SystemRandom().random)
         self._stream: LinkStream | None = None
         self._failures = 0
@@ -144,7 +146,10 @@ class LinkClient:
         bye = ended.bye.code if ended.bye is not None else ""
         self._log.write("stream_ended", reason=reason, bye=bye, recycle=ended.recycle)
         if not ended.recycle:
-            self._tell("offline", reason=reason, bye=bye)
+            wanted = ended.bye is None or ended.bye.retry
+            self._tell("offline" if wanted else "ended", reason=reason, bye=bye)
+            if wanted:
+                self._on_offline(reason)
 
     def _tell(self, state: str, *, reason: str = "", bye: str = "", stream_epoch: int = 0) -> None:
         last = self._status.current

@@ -59,7 +59,10 @@ class StatusFile:
             bye=bye,
             stream_epoch=stream_epoch,
         )
-        if status == old:
+        self.write(status)
+
+    def write(self, status: DaemonStatus) -> None:
+        if status == self.current:
             return
         self.current = status
         try:

@@ -1,0 +1,187 @@
+"""The daemon as a whole: puts the parts together, runs until told to stop, stops in order.
+
+``launch_fork_server`` comes before the import of this module: gRPC must not be there when a
+process forks.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from farhand_daemon.attempts import Attempts
+from farhand_daemon.command_env import CommandEnvironment
+from farhand_daemon.event_log import EventLog
+from farhand_daemon.greeting import Greeting
+from farhand_daemon.identity import MachineCredentials
+from farhand_daemon.link_client import LinkClient
+from farhand_daemon.machine_file import Ceiling
+from farhand_daemon.paths import Home
+from farhand_daemon.process_identity import boot_id
+from farhand_daemon.status import StatusFile
+from farhand_daemon.supervisor.fork_client import ForkServer
+from farhand_daemon.supervisor.records import StopReason
+from farhand_daemon.warden import Warden
+from farhand_shared.limits import GRACE_MS
+from farhand_shared.link_daemon import DaemonLink
+from farhand_shared.link_events import Bye
+
+EXIT_NOT_WANTED: Final = 3  # the server said for good that this machine is not wanted
+_DELIVER_S: Final = 2.0  # how long a stop waits for acknowledgements
+_END_S: Final = GRACE_MS / 1000 + 3.0  # how long a stop waits for commands that it ends
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Exit and leave running commands to be adopted by the next daemon."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndAll:
+    """End running commands, deliver their results, exit."""
+
+    reason: StopReason
+
+
+class Daemon:
+    """One run of the daemon over one home, whose lock the caller holds."""
+
+    def __init__(self, home: Home, identity: MachineCredentials, fork_server: ForkServer) -> None:
+        self._home = home
+        self._fork_server = fork_server
+        self._log = EventLog(home.log_file)
+        self._status = StatusFile(home)
+        self._identity = identity
+        self._ceiling = Ceiling(home.machine_file)
+        self._environment = CommandEnvironment(os.environb)
+        self._link = DaemonLink()
+        self._captured: asyncio.Task[None] | None = None
+        self._told_name = ""
+
+    async def run(self, *, lifeline: int | None = None) -> int:
+        """Return the exit status. ``lifeline``: a descriptor whose end means Leave."""
+        orders = self._listen_for_orders(lifeline)
+        boot = boot_id()
+        warden = Warden(
+            link=self._link,
+            ceiling=self._ceiling,
+            greeting=Greeting(self._ceiling, boot_id=boot),
+            environment=self._environment,
+            log=self._log,
+        )
+        attempts = await Attempts.open(self._home.root, self._fork_server, warden)
+        warden.adopt(attempts)
+        client = LinkClient(
+            home=self._home,
+            identity=self._identity,
+            link=self._link,
+            worker=warden,
+            status=self._status,
+            log=self._log,
+            on_connected=self._connected,
+            on_offline=self._offline,
+        )
+        warden.wake = client.wake
+        self._log.write("daemon_started", pid=os.getpid(), live=len(attempts.live))
+        dialling = asyncio.create_task(client.run(), name="link-client")
+        order = asyncio.create_task(orders.get(), name="orders")
+        try:
+            await asyncio.wait({dialling, order}, return_when=asyncio.FIRST_COMPLETED)
+            if dialling.done():
+                return await self._not_wanted(dialling.result(), warden)
+            await self._carry_out(order.result(), orders, warden)
+            return 0
+        finally:
+            for task in (dialling, order, *([self._captured] if self._captured else [])):
+                task.cancel()
+            await asyncio.gather(dialling, order, return_exceptions=True)
+            await attempts.close()
+            self._stopped()
+
+    def _listen_for_orders(self, lifeline: int | None) -> "asyncio.Queue[Leave | EndAll]":
+        loop = asyncio.get_running_loop()
+        orders: asyncio.Queue[Leave | EndAll] = asyncio.Queue()
+        loop.add_signal_handler(signal.SIGTERM, orders.put_nowait, Leave())
+        loop.add_signal_handler(signal.SIGINT, orders.put_nowait, EndAll(StopReason.SHUTDOWN))
+        if lifeline is not None:
+            os.set_inheritable(lifeline, False)
+
+            def read() -> None:
+                if not os.read(lifeline, 4096):
+                    loop.remove_reader(lifeline)
+                    orders.put_nowait(Leave())
+
+            loop.add_reader(lifeline, read)
+        return orders
+
+    async def _carry_out(
+        self, order: Leave | EndAll, orders: "asyncio.Queue[Leave | EndAll]", warden: Warden
+    ) -> None:
+        """Stop as ordered; another order meanwhile means: leave now."""
+        self._log.write("stopping", order=type(order).__name__)
+        stopping = asyncio.create_task(self._stop(order, warden), name="stop")
+        again = asyncio.create_task(orders.get(), name="orders-again")
+        await asyncio.wait({stopping, again}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (stopping, again):
+            task.cancel()
+        await asyncio.gather(stopping, again, return_exceptions=True)
+
+    async def _stop(self, order: Leave | EndAll, warden: Warden) -> None:
+        await warden.stop(order.reason if isinstance(order, EndAll) else None)
+        if isinstance(order, EndAll):
+            await _within(_END_S, warden.ended())
+        if self._link.may_start:  # without a link nothing can be delivered now
+            await _within(_DELIVER_S, warden.delivered())
+
+    async def _not_wanted(self, bye: Bye, warden: Warden) -> int:
+        """The server is done with this machine: nothing may go on running for a revoked one."""
+        _say(
+            f"cannot stay connected: the server says {bye.code}: {bye.message or 'no reason'}; "
+            "ask whoever runs it, or enrol again with farhandd enroll URL --force"
+        )
+        self._log.write("not_wanted", code=bye.code, message=bye.message)
+        if bye.code == "revoked":
+            await warden.stop(StopReason.CANCEL)
+            await _within(_END_S, warden.ended())
+        return EXIT_NOT_WANTED
+
+    def _connected(self, name: str) -> None:
+        if self._told_name != name:
+            self._told_name = name
+            _say(f"connected as {name}")
+        if self._captured is None:
+            self._captured = asyncio.create_task(self._capture(), name="login-environment")
+
+    def _offline(self, reason: str) -> None:
+        """Say once per outage what is wrong; the log has every try."""
+        if self._told_name != "-":
+            self._told_name = "-"
+            _say(f"cannot connect: {reason}; trying again until it works")
+
+    async def _capture(self) -> None:
+        """Learn the login environment, after connecting because a profile may take seconds."""
+        if not await self._environment.capture():
+            self._log.write("login_environment_unknown")
+
+    def _stopped(self) -> None:
+        last = self._status.current
+        if last is not None and last.state != "ended":
+            self._status.write(replace(last, state="stopped", reason="", stream_epoch=0))
+        self._log.write("daemon_stopped")
+        self._log.close()
+
+
+async def _within(seconds: float, done: Coroutine[Any, Any, None]) -> None:
+    """Wait for ``done``, but not longer."""
+    try:
+        async with asyncio.timeout(seconds):
+            await done
+    except TimeoutError:
+        return
+
+
+def _say(text: str) -> None:
+    print(f"farhandd: {text}", file=sys.stderr, flush=True)
