@@ -23,6 +23,7 @@ needs only small parts of the standard library.
 from __future__ import annotations
 
 import binascii
+import fcntl
 import json
 import os
 import struct
@@ -299,8 +300,12 @@ def spooled_attempts(folder: str) -> list[str]:
 
 
 def sync_file(fd: int) -> None:
-    """Flush a file's data: fdatasync, or fsync where there is none (macOS)."""
-    getattr(os, "fdatasync", os.fsync)(fd)
+    """Flush a file's data to the disk itself; macOS needs its own call for that (not tried)."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        fcntl.fcntl(fd, full)
+    else:
+        os.fdatasync(fd)
 
 
 def _dumps(value: object) -> bytes:

@@ -41,8 +41,11 @@ class CommandHandle:
     and none of them blocks on the command.
     """
 
-    def __init__(self, pool: SupervisorPool, attempt_id: str, spool_path: Path) -> None:
+    def __init__(
+        self, pool: SupervisorPool, attempt_id: str, input_digest: bytes, spool_path: Path
+    ) -> None:
         self.attempt_id = attempt_id
+        self.input_digest = input_digest  # empty when the journal has lost it
         self.spool_path = spool_path
         self.state = HandleState.PREPARED
         self.started: Started | None = None
@@ -128,17 +131,27 @@ class CommandHandle:
             gaps += ((stored, self.record.total_bytes[stream - 1]),)
         return gaps
 
+    def omitted_bytes(self, stream: Stream) -> int:
+        """Give how many bytes of a stream the server will never get."""
+        if self.record is not None:
+            return self.record.omitted_bytes[stream - 1]
+        reader = self._open_reader()
+        return 0 if reader is None else reader.omitted_bytes(stream)
+
     async def ended(self) -> ExitRecord | SupervisorLoss:
         """Wait for the end and give it."""
         return await asyncio.shield(self._ended)
 
     def release(self) -> None:
-        """Forget the attempt and remove its spool. Only after the server has the result."""
+        """Forget the attempt: the server has its result. `remove_spool` belongs to it, later."""
         if self.sync_timer is not None:
             self.sync_timer.cancel()
         self.close()
-        self.spool_path.unlink(missing_ok=True)
         self._pool.forget(self)
+
+    def remove_spool(self) -> None:
+        """Remove the output and the exit record; once the receipt cannot be lost any more."""
+        self.spool_path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Close the files of this handle; the spool stays."""

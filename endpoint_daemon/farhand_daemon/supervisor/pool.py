@@ -94,13 +94,16 @@ class SupervisorPool:
         self._server_started_at = time.monotonic()
         self._threads: set[asyncio.Future[None]] = set()
         self._closed = False
+        self._digest_of: Callable[[str], bytes] = lambda attempt_id: b""
 
-    async def open(self) -> list[CommandHandle]:
+    async def open(self, digest_of: Callable[[str], bytes] | None = None) -> list[CommandHandle]:
         """Find every attempt an earlier daemon left, running or over, and give their handles.
 
         Call it once, before `prepare`. A command that ends meanwhile is told as usual; one that
-        was over before has `record` or `loss` and is not told.
+        was over before has `record` or `loss` and is not told. `digest_of` knows the input digest
+        of an attempt.
         """
+        self._digest_of = digest_of or self._digest_of
         self.loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
         for name in os.listdir(self._sockets_dir):
             self._connect_to_earlier(name)
@@ -116,7 +119,7 @@ class SupervisorPool:
         self._retire()
         return list(self.handles.values())
 
-    def prepare(self, attempt_id: str, spec: SpawnSpec) -> CommandHandle:
+    def prepare(self, attempt_id: str, spec: SpawnSpec, input_digest: bytes = b"") -> CommandHandle:
         """Hand a command to a supervisor, which waits for `CommandHandle.go`. Does not block.
 
         Each attempt id once: the caller's journal knows which were used.
@@ -124,7 +127,7 @@ class SupervisorPool:
         if attempt_id in self.handles:
             raise ValueError(f"cannot prepare {attempt_id}: it has a supervisor already")
         path = spool_path(os.fspath(self.spool_dir), attempt_id)
-        handle = CommandHandle(self, attempt_id, Path(path))
+        handle = CommandHandle(self, attempt_id, input_digest, Path(path))
         facts: dict[str, object] = {
             "attempt_id": attempt_id,
             "spool": path,
@@ -136,8 +139,15 @@ class SupervisorPool:
             "link_up": self._link_up,
         }
         handle.request = wire.encode_request(facts, list(spec.argv), list(spec.env), spec.cwd)
-        self.handles[attempt_id] = handle
         self._hand_over(handle, self._idle.pop() if self._idle else self._fork())
+        self.handles[attempt_id] = handle
+        return handle
+
+    def add_lost(self, attempt_id: str, input_digest: bytes) -> CommandHandle:
+        """Make a handle of an attempt of which nothing but its journal entry is left."""
+        path = Path(spool_path(os.fspath(self.spool_dir), attempt_id))
+        handle = self.handles[attempt_id] = CommandHandle(self, attempt_id, input_digest, path)
+        handle.note_loss(loss_of(None))
         return handle
 
     def link_state(self, *, up: bool) -> None:
@@ -388,7 +398,7 @@ class SupervisorPool:
 
     def _running_handle(self, attempt_id: str) -> CommandHandle:
         path = Path(spool_path(os.fspath(self.spool_dir), attempt_id))
-        handle = CommandHandle(self, attempt_id, path)
+        handle = CommandHandle(self, attempt_id, self._digest_of(attempt_id), path)
         handle.state, handle.adopted, handle.go_wanted = HandleState.RUNNING, True, True
         self.handles[attempt_id] = handle
         handle.refresh_from_spool()
