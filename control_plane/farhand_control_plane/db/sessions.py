@@ -121,8 +121,14 @@ async def append(
 async def end(tx: Tx, instance_id: InstanceId, session_id: SessionId) -> bool:
     """End a session for good; False when it had ended already.
 
-    A step that is running elsewhere is fenced at once: its next write fails and changes nothing.
+    Waits for the transaction a step has open at this moment; every later write of that step fails
+    and changes nothing. So call this first, and then look for what the session has started.
     """
+    # FOR UPDATE, because a step's transactions hold FOR KEY SHARE.
+    await tx.execute(
+        "select 1 from sessions where instance_id = %s and session_id = %s for update",
+        (instance_id, session_id),
+    )
     cursor = await tx.execute(
         """
         update sessions
