@@ -66,8 +66,7 @@ def install(purpose: str, program: str) -> None:
         make_venv()
     target = f"{ROOT}[dev]" if purpose == "test" else str(ROOT)
     run_pip("install", "--no-compile", "--editable", target)
-    # Not by pip, which compiles on one core: this is a fifth of the first start.
-    compileall.compile_dir(site_packages(), quiet=2, workers=0)
+    compile_packages()
     compile_sources()
     for name in {"up", purpose}:
         (VENV / f"installed-{name}").write_bytes(stamp())
@@ -134,6 +133,14 @@ def explain(log: str) -> str:
     errors = [line for line in log.splitlines() if line.startswith("ERROR: ")]
     reason = errors[0].removeprefix("ERROR: ") if errors else "pip failed"
     return f"cannot install the dependencies: {reason}; details: {LOG}"
+
+
+def compile_packages() -> None:
+    """Byte-compile the dependencies on every core; pip uses one, for a fifth of the first start."""
+    try:
+        compileall.compile_dir(site_packages(), quiet=2, workers=0)
+    except OSError:  # some containers allow no semaphores, which a pool of processes needs
+        compileall.compile_dir(site_packages(), quiet=2)
 
 
 def compile_sources() -> None:

@@ -126,7 +126,7 @@ class EmbeddedPostgres:
                 self._cluster = cluster
                 _ensure_database(cluster)
         except OSError as error:
-            raise _explained_os_error(error, self._home) from error
+            raise explained_os_error(error, self._home) from error
         except psycopg.Error as error:
             reason = " ".join(str(error).split())
             raise PostgresError(f"cannot use the embedded Postgres: {reason}") from error
@@ -334,7 +334,8 @@ def _trim(log: Path) -> None:
             file.write(newest)
 
 
-def _explained_os_error(error: OSError, home: Path) -> PostgresError:
+def explained_os_error(error: OSError, home: Path) -> PostgresError:
+    """Return the one-line error for a folder or file that could not be used."""
     path = error.filename or home
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(f"cannot write {path}: the disk is full; free some space")
