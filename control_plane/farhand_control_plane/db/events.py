@@ -55,7 +55,7 @@ async def emit(
           from numbered
           returning seq
         )
-        select seq, pg_notify(%(channel)s, %(instance)s) from stored
+        select seq, pg_notify(%(channel)s, (%(instance)s)::text) from stored
         """,
         {
             "instance": instance_id,
