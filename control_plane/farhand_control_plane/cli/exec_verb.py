@@ -1,0 +1,234 @@
+"""`farhand exec`: a command on a machine as if it ran here, output apart and byte for byte.
+
+Imports nothing beyond the standard library and a few small modules of ours: the whole process is
+to take no longer than 150 ms.
+"""
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Final
+
+from farhand_control_plane.cli import exec_options
+from farhand_control_plane.client.api import Api, Body, Refused, find_target, path_with
+from farhand_control_plane.config import load
+from farhand_shared.command import shell_exit_status
+from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
+from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind, result_from_json
+from farhand_shared.exec_request import ExecBody, encode_exec_body
+
+OUR_FAILURE: Final = 125
+# How long a server may be away in the middle of a command: a restart takes seconds, an update of a
+# whole deployment minutes. The command goes on meanwhile.
+RESUME_FOR_S: Final = 300.0
+_RESUME_FIRST_S: Final = 0.1
+_RESUME_CAP_S: Final = 2.0
+
+
+class _Interrupted(BaseException):
+    """A signal asked us to end; not an Exception, so that no handler of errors takes it."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Run the verb and return the exit code."""
+    try:
+        body = exec_options.parse(arguments)
+        api = Api(find_target(load(environ)))
+        return _Run(api, body).run()
+    except exec_options.HelpAsked:
+        sys.stdout.write(exec_options.HELP)
+        return 0
+    except FarhandError as error:
+        _say(str(error))
+        return OUR_FAILURE
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"farhand: {text}\n")
+    sys.stderr.flush()
+
+
+class _Run:
+    """One command, followed over as many connections as it takes."""
+
+    def __init__(self, api: Api, body: ExecBody) -> None:
+        self._api = api
+        self._body = body
+        self._command_id = ""
+        self._attempt_id = ""
+        self._offsets = {FrameKind.STDOUT: 0, FrameKind.STDERR: 0}
+        self._status: int | None = None  # None until the exit is known
+        self._interrupted_by = 0
+
+    def run(self) -> int:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # A signal that our parent ignores (nohup) stays ignored.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, _raise_interrupted)
+        try:
+            try:
+                self._follow()
+            except _Interrupted as interruption:
+                self._interrupted_by = interruption.number
+                self._stop_and_follow()
+            except BrokenPipeError:
+                # Whoever read our output has gone, as when a pipe into `head` ends.
+                self._interrupted_by = signal.SIGPIPE
+                _discard_output()
+                self._stop_and_follow()
+            except OSError as error:  # the network's are Unavailable by now
+                _say(f"cannot write the output: {error.strerror}; the command is stopped")
+                _discard_output()
+                self._stop_and_follow()
+                return OUR_FAILURE
+        except _Interrupted as again:  # asked twice: do not wait for the machine
+            self._interrupted_by = again.number
+        if self._interrupted_by:
+            return 128 + self._interrupted_by
+        return OUR_FAILURE if self._status is None else self._status
+
+    def _follow(self) -> None:
+        """Take frames until the exit is known, coming back when a connection breaks."""
+        body = self._api.open("POST", "/v1/exec", encode_exec_body(self._body), timeout_s=None)
+        away_since: float | None = None
+        wait_s = _RESUME_FIRST_S
+        while True:
+            try:
+                for frame in _frames(body):
+                    away_since, wait_s = None, _RESUME_FIRST_S
+                    self._take(frame)
+                if self._status is not None:
+                    return
+                broken: FarhandError = Unavailable("the server ended the stream before the command")
+            except (Unavailable, ProtocolError) as error:
+                if self._status is not None:  # told, and the record is the server's affair
+                    return
+                broken = error
+            finally:
+                body.close()
+            if not self._attempt_id:
+                raise Unavailable(
+                    f"cannot tell whether the command began: {broken}; "
+                    "it is not sent again by itself: see farhand doctor"
+                ) from broken
+            now = time.monotonic()
+            away_since = away_since or now
+            body, wait_s = self._come_back(away_since, wait_s)
+
+    def _come_back(self, away_since: float, wait_s: float) -> tuple[Body, float]:
+        """Return the stream from where the last one broke off."""
+        path = path_with(
+            f"/v1/attempts/{self._attempt_id}/output",
+            {
+                "stdout": self._offsets[FrameKind.STDOUT],
+                "stderr": self._offsets[FrameKind.STDERR],
+            },
+        )
+        while True:
+            time.sleep(wait_s)  # nothing tells us when the server is back
+            wait_s = min(wait_s * 2, _RESUME_CAP_S)
+            try:
+                return self._api.open("GET", path, timeout_s=None), wait_s
+            except Refused as error:
+                if error.status < 500:
+                    raise
+                reason: FarhandError = error
+            except Unavailable as error:
+                reason = error
+            if time.monotonic() - away_since > RESUME_FOR_S:
+                raise Unavailable(
+                    f"cannot follow command {self._command_id} any longer: {reason}; "
+                    "it goes on without us"
+                ) from reason
+
+    def _take(self, frame: Frame) -> None:
+        match frame.kind:
+            case FrameKind.STDOUT | FrameKind.STDERR:
+                self._write(frame.kind, frame.payload)
+            case FrameKind.OMITTED:
+                gap = frame.json()
+                kind = FrameKind.STDERR if gap["stream"] == "stderr" else FrameKind.STDOUT
+                self._offsets[kind] = gap["offset"] + gap["length"]
+                _say(f"{gap['length']} bytes of {gap['stream']} were not kept")
+            case FrameKind.ACCEPTED:
+                accepted = frame.json()
+                self._command_id = accepted["command_id"]
+                self._attempt_id = accepted["attempt_id"]
+            case FrameKind.STATE:
+                self._show_state(frame.json().get("state", ""))
+            case FrameKind.EXIT:
+                result = result_from_json(frame.json()["result"])
+                self._status = shell_exit_status(result)
+                if result.error and not self._interrupted_by:
+                    _say(result.error)
+            case FrameKind.ERROR:
+                error = frame.json()
+                self._status = OUR_FAILURE
+                if not self._interrupted_by:
+                    _say(str(error["message"]))
+            case FrameKind.COMMITTED:
+                pass
+
+    def _write(self, kind: FrameKind, data: bytes) -> None:
+        """Write everything, past Python's buffers: what the command wrote is on its way at once."""
+        descriptor = 1 if kind is FrameKind.STDOUT else 2
+        view = memoryview(data)
+        while view:
+            try:
+                written = os.write(descriptor, view)
+            except BlockingIOError:  # whoever started us made the pipe so
+                select.select([], [descriptor], [])
+                continue
+            self._offsets[kind] += written
+            view = view[written:]
+
+    def _show_state(self, state: str) -> None:
+        """Tell a person who waits why; a program that reads our stderr gets the command's alone."""
+        if state.startswith("waiting") and os.isatty(2):
+            _say(f"{self._body.machine} is offline; waiting for it (Ctrl-C gives up)")
+
+    def _stop_and_follow(self) -> None:
+        """Ask for the command's end and take what still comes, until the machine has proved it."""
+        if not self._command_id:
+            return
+        try:
+            self._api.post(f"/v1/commands/{self._command_id}/stop")
+            path = path_with(
+                f"/v1/attempts/{self._attempt_id}/output",
+                {
+                    "stdout": self._offsets[FrameKind.STDOUT],
+                    "stderr": self._offsets[FrameKind.STDERR],
+                },
+            )
+            body = self._api.open("GET", path)
+            with contextlib.closing(body):
+                for frame in _frames(body):
+                    self._take(frame)
+        except FarhandError as error:
+            _say(f"cannot stop command {self._command_id}: {error}")
+
+
+def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
+    raise _Interrupted(number)
+
+
+def _frames(body: Body) -> Iterator[Frame]:
+    decoder = FrameDecoder()
+    for chunk in body.chunks():
+        yield from decoder.feed(chunk)
+    decoder.close()
+
+
+def _discard_output() -> None:
+    """Send what still comes nowhere: its reader has gone."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

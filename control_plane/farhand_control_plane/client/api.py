@@ -1,0 +1,248 @@
+"""A small client of the API on the standard library: one connection, JSON in and out, streams.
+
+Whole uses of the command line are short, so the time to import a client library would be most of
+what people wait for.
+"""
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote, urlsplit
+
+from farhand_control_plane.config import Settings
+from farhand_shared.errors import FarhandError, InvalidInput, NotFound, Unavailable
+from farhand_shared.redact import Secret
+from farhand_shared.version import __version__
+
+CONNECT_TIMEOUT_S: Final = 10.0
+# Longer than the server's heartbeats (15 s) by enough that a silent one is a dead one.
+READ_TIMEOUT_S: Final = 60.0
+
+
+class Refused(FarhandError):
+    """The server answered with an error: ``code`` and text are the server's."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which server to talk to, and with which token."""
+
+    url: str
+    token: Secret
+    this_machine: str | None  # id; None when not known here
+
+
+def find_target(settings: Settings) -> Target:
+    """Return the server that the environment names, else the local instance.
+
+    Raises NotFound saying what to set or start.
+    """
+    local: dict[str, Any] = {}  # our own file
+    if not settings.url:
+        try:
+            local = json.loads(settings.local_file.read_bytes())
+            url = str(local["url"])
+        except (OSError, ValueError, KeyError):
+            raise NotFound(
+                f"cannot find a server: none runs in {settings.home}; "
+                "start one with farhand up, or set FARHAND_URL and FARHAND_TOKEN"
+            ) from None
+    else:
+        url = settings.url
+    token = settings.token
+    if token is None and not settings.url:
+        try:
+            token = Secret(settings.token_file.read_bytes().strip())
+        except OSError as error:
+            raise NotFound(
+                f"cannot read the local token {settings.token_file}: {error.strerror}; "
+                "set FARHAND_TOKEN, or start farhand up again, which writes it"
+            ) from None
+    if token is None:
+        raise NotFound("cannot talk to FARHAND_URL without a token; set FARHAND_TOKEN")
+    return Target(url=url, token=token, this_machine=local.get("machine_id"))
+
+
+class Api:
+    """Requests to one server. Not for use by several threads."""
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        parts = urlsplit(target.url)
+        self._host = parts.hostname or ""
+        self._port = parts.port
+        self._https = parts.scheme == "https"
+        self._prefix = parts.path.rstrip("/")
+        self._connection: http.client.HTTPConnection | None = None
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, **query: str | int | bool | None) -> Any:  # JSON
+        return self.call("GET", path_with(path, query))
+
+    def post(self, path: str, value: Mapping[str, Any] | None = None) -> Any:  # JSON
+        return self.call("POST", path, {} if value is None else value)
+
+    def delete(self, path: str) -> None:
+        self.call("DELETE", path)
+
+    def call(self, method: str, path: str, value: Mapping[str, Any] | None = None) -> Any:  # JSON
+        """Return the decoded answer; raise Refused for the server's no, Unavailable without one."""
+        body = None if value is None else json.dumps(value).encode()
+        response = self._kept(method, path, body)
+        content = self._read_all(response)
+        if response.status >= 400:
+            raise refusal(response.status, content)
+        return json.loads(content) if content else None
+
+    def open(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = READ_TIMEOUT_S,
+    ) -> "Body":
+        """Return a streamed answer on a connection of its own.
+
+        ``timeout_s``: how long it may be silent; None for ever.
+        """
+        connection = self._connect(timeout_s)
+        response = self._send(connection, method, path, body, headers)
+        if response.status >= 400:
+            content = self._read_all(response)
+            connection.close()
+            raise refusal(response.status, content)
+        return Body(connection, response, self.target.url)
+
+    def _kept(self, method: str, path: str, body: bytes | None) -> http.client.HTTPResponse:
+        """Send on the kept connection; once more on a new one if the server had closed it."""
+        if self._connection is not None:
+            try:
+                return self._send(self._connection, method, path, body, None)
+            except Unavailable:
+                self.close()
+                if method != "GET":  # it may have been taken
+                    raise
+        self._connection = self._connect(READ_TIMEOUT_S)
+        return self._send(self._connection, method, path, body, None)
+
+    def _connect(self, timeout_s: float | None) -> http.client.HTTPConnection:
+        kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
+        connection = kind(self._host, self._port, timeout=CONNECT_TIMEOUT_S)
+        try:
+            connection.connect()
+        except OSError as error:
+            raise unreachable(self.target.url, error) from error
+        connection.sock.settimeout(timeout_s)
+        if timeout_s is None:
+            # A server whose machine is gone sends no goodbye: let the kernel ask for one.
+            connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
+                if hasattr(socket, name):  # not on every platform
+                    connection.sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return connection
+
+    def _send(
+        self,
+        connection: http.client.HTTPConnection,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str] | None,
+    ) -> http.client.HTTPResponse:
+        sent = {
+            "Authorization": f"Bearer {self.target.token.reveal().decode('utf-8', 'replace')}",
+            "User-Agent": f"farhand/{__version__}",
+            **(headers or {}),
+        }
+        if body is not None:
+            sent["Content-Type"] = "application/json"
+        try:
+            # It may refuse before it has read everything; then its answer says why.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                connection.request(method, self._prefix + path, body=body, headers=sent)
+            return connection.getresponse()
+        except (OSError, http.client.HTTPException) as error:
+            connection.close()
+            raise unreachable(self.target.url, error) from error
+        except UnicodeEncodeError:
+            raise InvalidInput("cannot use this token: it holds other than ASCII") from None
+
+    def _read_all(self, response: http.client.HTTPResponse) -> bytes:
+        try:
+            return response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise unreachable(self.target.url, error) from error
+
+
+class Body:
+    """A streamed answer: chunks as they come, until the server ends it."""
+
+    def __init__(
+        self,
+        connection: http.client.HTTPConnection,
+        response: http.client.HTTPResponse,
+        url: str,
+    ) -> None:
+        self._connection = connection
+        self._response = response
+        self._url = url
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield what arrives, at once; raise Unavailable when the stream breaks off."""
+        while True:
+            try:
+                chunk = self._response.read1(1 << 16)
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise unreachable(self._url, error) from error
+            if not chunk:
+                return
+            yield chunk
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def path_with(path: str, query: Mapping[str, str | int | bool | None]) -> str:
+    """Return the path with the parameters that have a value."""
+    given = [
+        f"{name}={quote(str(value).lower() if isinstance(value, bool) else str(value), safe='')}"
+        for name, value in query.items()
+        if value is not None
+    ]
+    return f"{path}?{'&'.join(given)}" if given else path
+
+
+def segment(name: str) -> str:
+    """Return a name as one part of a path."""
+    return quote(name, safe="")
+
+
+def refusal(status: int, content: bytes) -> Refused:
+    """Return the server's no; an answer of another shape comes from something before it."""
+    try:
+        error = json.loads(content)["error"]
+        return Refused(status, str(error["code"]), str(error["message"]))
+    except (ValueError, KeyError, TypeError):
+        return Refused(
+            status, "unexpected", f"cannot read the answer: status {status}, and not from Farhand"
+        )
+
+
+def unreachable(url: str, error: Exception) -> Unavailable:
+    """Return the error for a server that does not answer."""
+    reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return Unavailable(f"cannot reach the server at {url}: {reason}; check that it runs")

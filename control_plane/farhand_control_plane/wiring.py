@@ -1,0 +1,174 @@
+"""The composition root: the only place that knows every part of a replica and joins them."""
+
+import asyncio
+from dataclasses import dataclass
+
+from farhand_control_plane.agents.router import RouterAgent
+from farhand_control_plane.agents.worker import WorkerAgent
+from farhand_control_plane.api.access import Authenticator
+from farhand_control_plane.api.event_streams import EventStreams
+from farhand_control_plane.api.exec import App
+from farhand_control_plane.api.services import Addresses, Services
+from farhand_control_plane.app import create_app
+from farhand_control_plane.channels.chat import ChatChannel
+from farhand_control_plane.channels.relay import Relay
+from farhand_control_plane.config import Settings
+from farhand_control_plane.db import machines as machine_rows
+from farhand_control_plane.db.bootstrap import CHAT_KIND, INSTANCE_NAME, Bootstrap, ensure_instance
+from farhand_control_plane.db.listen import Listener
+from farhand_control_plane.db.migrate import upgrade
+from farhand_control_plane.db.pool import Database
+from farhand_control_plane.domain.words import SessionKind
+from farhand_control_plane.engine.engine import Engine
+from farhand_control_plane.ingest.tickets import reply_sent
+from farhand_control_plane.llm.client import ModelClient, ModelService
+from farhand_control_plane.llm.planner.app import MODEL_NAME, planner_app
+from farhand_control_plane.machines.service import MachineService, MachineSettings
+from farhand_shared.errors import InvalidInput
+from farhand_shared.ids import ReplicaId, new_id
+from farhand_shared.redact import Secret
+
+
+@dataclass(slots=True, kw_only=True)
+class Replica:
+    """Every part of one running replica. `serve` starts, watches and stops them."""
+
+    replica_id: ReplicaId
+    settings: Settings
+    database: Database
+    listener: Listener
+    bootstrap: Bootstrap
+    machines: MachineService
+    engine: Engine
+    relay: Relay
+    event_streams: EventStreams
+    app: App
+    models: tuple[ModelClient, ...]
+    serving: bool = False  # what /healthz says
+
+    async def close(self) -> None:
+        """Give back connections, after everything that uses them has stopped."""
+        for model in self.models:
+            await model.close()
+        await self.listener.close()
+        await self.database.close()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A migrated, open database with its instance; nothing listens yet."""
+
+    database: Database
+    bootstrap: Bootstrap
+
+    async def other_machines(self, *, own: str | None) -> bool:
+        """Tell whether any machine but ``own`` is enrolled."""
+        async with self.database.transaction() as tx:
+            found = await machine_rows.list_all(tx, self.bootstrap.instance_id)
+        return any(machine.machine_id != own for machine in found)
+
+
+async def prepare(dsn: str) -> Prepared:
+    """Bring the database to this code's schema, open it and see that it has an instance."""
+    # Blocking, and the first time it imports the migration tool.
+    await asyncio.to_thread(upgrade, dsn)
+    database = Database(dsn)
+    await database.open()
+    try:
+        async with database.transaction() as tx:
+            bootstrap = await ensure_instance(tx)
+    except BaseException:
+        await database.close()
+        raise
+    return Prepared(database=database, bootstrap=bootstrap)
+
+
+def join(
+    settings: Settings, prepared: Prepared, instance_key: Secret, ports: tuple[int, int]
+) -> Replica:
+    """Return a replica whose parts wait to be started. ``ports``: of enrolment and of links."""
+    database, bootstrap = prepared.database, prepared.bootstrap
+    listener = Listener(database.dsn)
+    replica_id = ReplicaId(new_id())
+    enrol_port, link_port = ports
+    machines = MachineService(
+        database=database,
+        listener=listener,
+        dsn=database.dsn,
+        replica_id=replica_id,
+        instance_id=bootstrap.instance_id,
+        instance_key=instance_key.reveal(),
+        settings=MachineSettings(
+            enrol_bind=f"{_bracketed(settings.bind)}:{enrol_port}",
+            link_bind=f"{_bracketed(settings.bind)}:{link_port}",
+        ),
+    )
+    router_model, worker_model = models(settings)
+    engine = Engine(
+        database,
+        listener,
+        {
+            SessionKind.ROUTER: RouterAgent(router_model),
+            SessionKind.WORKER: WorkerAgent(worker_model),
+        },
+        replica_id,
+        slots=settings.session_slots,
+    )
+    relay = Relay(database, listener, {CHAT_KIND: ChatChannel()}, on_sent=reply_sent)
+    event_streams = EventStreams(database, listener)
+
+    def addresses() -> Addresses:
+        return Addresses(
+            public_url=settings.public_url,
+            public_host=settings.public_host,
+            bind=settings.bind,
+            enrol_port=machines.enrol_port,
+            link_port=machines.link_port,
+            root_certificate_pem=machines.root_pem.decode("ascii"),
+        )
+
+    services = Services(
+        instance_id=bootstrap.instance_id,
+        instance_name=INSTANCE_NAME,
+        chat_source_id=bootstrap.chat_source_id,
+        database=database,
+        authenticator=Authenticator(database, listener),
+        event_streams=event_streams,
+        addresses=addresses,
+        ready=lambda: replica.serving,
+    )
+    replica = Replica(
+        replica_id=replica_id,
+        settings=settings,
+        database=database,
+        listener=listener,
+        bootstrap=bootstrap,
+        machines=machines,
+        engine=engine,
+        relay=relay,
+        event_streams=event_streams,
+        app=create_app(services, machines.execs),
+        models=(router_model, worker_model),
+    )
+    return replica
+
+
+def models(settings: Settings) -> tuple[ModelClient, ModelClient]:
+    """Return the clients of the Router's and the Workers' models: the planner when none is set."""
+    if settings.model_base_url and not settings.model:
+        raise InvalidInput(
+            "cannot use FARHAND_MODEL_BASE_URL: no model is named; set FARHAND_MODEL to one it has"
+        )
+    if not settings.model_base_url:
+        service = ModelService(model=MODEL_NAME)
+        return ModelClient(service, planner=planner_app), ModelClient(service, planner=planner_app)
+    key = "" if settings.model_api_key is None else settings.model_api_key.reveal().decode()
+
+    def client(name: str) -> ModelClient:
+        return ModelClient(ModelService(model=name, base_url=settings.model_base_url, api_key=key))
+
+    return client(settings.router_model or settings.model), client(settings.model)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
