@@ -25,8 +25,8 @@ def configure(*, json_lines: bool, level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # These two speak at info of every request they make, with addresses and no ids of ours.
-    for noisy in ("httpx", "httpcore", "openai"):
+    # These speak at info of every request or step they make, without ids of ours.
+    for noisy in ("httpx", "httpcore", "httpx2", "openai", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
 
 

@@ -96,8 +96,8 @@ def say(
     raise Unavailable("cannot follow the conversation: the server ended it; see farhand tickets")
 
 
-def events(api: Api, after: int, screen: Screen | None = None) -> Iterator[Event]:
-    """Yield events numbered above ``after``, over as many connections as it takes."""
+def events(api: Api, after: int | None, screen: Screen | None = None) -> Iterator[Event]:
+    """Yield events numbered above ``after`` (None: from now on), over many connections at need."""
     wait_s, away_since = _RESUME_FIRST_S, 0.0
     while True:
         try:

@@ -129,7 +129,7 @@ class Child:
         return True
 
     def end(self, signal_number: int, patience_s: float) -> bool:
-        """Send a signal and wait for the end, KILL after ``patience_s``; False when it took that."""
+        """Send a signal and wait for the end, KILL after ``patience_s``; False if it took that."""
         if self.process is None:
             return True
         gently = True

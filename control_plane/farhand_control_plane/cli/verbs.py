@@ -1,0 +1,126 @@
+"""All verbs but the hot ones, on typer; and the one place where errors become words and codes."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from farhand_control_plane.cli import machines_verbs, tickets_verbs, tokens_verbs
+from farhand_shared.errors import FarhandError
+from farhand_shared.version import __version__
+
+MISUSE = 2
+
+app = typer.Typer(
+    name="farhand",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="An always-online agent that works on your own machines.",
+)
+app.add_typer(machines_verbs.app, name="machines")
+app.add_typer(tickets_verbs.app, name="tickets")
+app.add_typer(tokens_verbs.app, name="tokens")
+
+# `up`, `serve` and `exec` have parsers of their own, so that they start without this module
+# (`cli.main`); here they only have their line of help.
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        print(f"farhand {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def up() -> None:
+    """Run the whole system on this computer; --once TEXT does one thing and stops."""
+
+
+@app.command()
+def serve() -> None:
+    """Run one replica on the database that FARHAND_DATABASE_URL names."""
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the schema of FARHAND_DATABASE_URL up to date."""
+    from farhand_control_plane.cli.session import settings, show
+    from farhand_control_plane.db.migrate import SCHEMA_VERSION, upgrade
+    from farhand_shared.errors import InvalidInput
+
+    address = settings().database_url
+    if address is None:
+        raise InvalidInput(
+            "cannot migrate: FARHAND_DATABASE_URL is not set; farhand up migrates its own database"
+        )
+    upgrade(address.reveal().decode())
+    show(f"The schema is at version {SCHEMA_VERSION}.")
+
+
+@app.command("exec")
+def exec_() -> None:
+    """Run a command on a machine, with its output and exit code."""
+
+
+@app.command()
+def chat(
+    text: Annotated[
+        str | None, typer.Argument(help="What to say; asks for it when absent.")
+    ] = None,
+    conversation: Annotated[str, typer.Option(help="Which conversation it belongs to.")] = "main",
+    machine: Annotated[
+        str | None, typer.Option(help="What 'this machine' means in it; the local one by default.")
+    ] = None,
+) -> None:
+    """Talk to the agent. Exits as the command it ran did; 0: answered, 3: waits for a person."""
+    from farhand_control_plane.cli import chat_verb
+
+    status = chat_verb.chat(text, conversation_name=conversation, machine=machine)
+    raise typer.Exit(status)
+
+
+@app.command()
+def doctor(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Find what is wrong and what to do about it."""
+    from farhand_control_plane.cli import doctor_verb
+
+    raise typer.Exit(doctor_verb.doctor(as_json=as_json))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a verb and return its exit code: 1 for an error, 2 for misuse."""
+    try:
+        status = app(list(arguments), standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except FarhandError as error:
+        return _fail(str(error), 1)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:  # whoever read our output has gone
+        sys.stdout = None  # or the interpreter complains at its end
+        return 141
+    except Exception as error:
+        # typer's own exceptions moved between its releases; what they can do has not.
+        if type(error).__name__ == "Abort":
+            return 130
+        describe = getattr(error, "format_message", None)
+        if describe is None:
+            raise
+        context = getattr(error, "ctx", None)
+        path = getattr(context, "command_path", "farhand")
+        words = str(describe()).rstrip(".")
+        if not words:  # no verb was given: its help has been shown
+            return MISUSE
+        return _fail(f"cannot do this: {words[:1].lower()}{words[1:]}; see {path} --help", MISUSE)
+
+
+def _fail(text: str, status: int) -> int:
+    sys.stdout.flush()
+    sys.stderr.write(f"farhand: {text}\n")
+    return status
