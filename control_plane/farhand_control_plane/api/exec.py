@@ -4,11 +4,21 @@ Raw ASGI beside the API's framework, whose routing, validation and response cost
 whole path of a short command.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
-from typing import Any, Protocol
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from typing import Any, Final
+from urllib.parse import parse_qs
 
-from farhand_control_plane.machines.execs import Execs
-from farhand_shared.ids import InstanceId, MemberId
+from farhand_control_plane.api.access import check
+from farhand_control_plane.api.failures import failure_of
+from farhand_control_plane.db.tokens import Caller
+from farhand_control_plane.domain.access import Scope as TokenScope
+from farhand_control_plane.machines.execs import ExecRequest, Execs
+from farhand_shared.errors import FarhandError, InvalidInput, NotFound, TooLarge
+from farhand_shared.exec_frames import FrameKind, encode_json_frame
+from farhand_shared.exec_request import decode_exec_body
+from farhand_shared.ids import AttemptId, is_id
+from farhand_shared.limits import MIB
 
 # As ASGI types them: messages are open mappings.
 Scope = MutableMapping[str, Any]
@@ -17,20 +27,16 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-
-class Caller(Protocol):
-    """Who a token speaks for."""
-
-    @property
-    def instance_id(self) -> InstanceId: ...
-    @property
-    def member_id(self) -> MemberId: ...
-    @property
-    def scopes(self) -> Collection[str]: ...
-
-
-# Raises NotAllowed (or a subclass) for a missing or bad token. Header names are lower case.
+# Raises NotAllowed (or a kind of it) for a missing or bad token. Header names are lower case.
 Authenticate = Callable[[Mapping[str, str]], Awaitable[Caller]]
+
+EXEC_PATH: Final = "/v1/exec"
+BODY_MAX_BYTES: Final = 24 * MIB  # a specification of 6 MiB with every byte escaped, and some room
+_ATTEMPTS: Final = "/v1/attempts/"
+_OUTPUT: Final = "/output"
+_OFFSET_DIGITS: Final = 18
+_WATCH_AFTER_S: Final = 0.5
+_HEADERS: Final = [(b"content-type", b"application/octet-stream"), (b"cache-control", b"no-store")]
 
 
 class ExecApp:
@@ -42,4 +48,144 @@ class ExecApp:
         self._execs = execs
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        raise NotImplementedError
+        if scope["type"] == "http":
+            path, method = scope["path"], scope["method"]
+            if path == EXEC_PATH and method == "POST":
+                await self._answer(self._exec(scope, receive), scope, receive, send)
+                return
+            if method == "GET" and (attempt_id := _attempt_of(path)) is not None:
+                await self._answer(self._output(scope, attempt_id), scope, receive, send)
+                return
+        await self._inner(scope, receive, send)
+
+    async def _exec(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+        caller = await self._caller(scope)
+        body = decode_exec_body(await _body(receive))
+        frames = self._execs.run(
+            ExecRequest(
+                instance_id=caller.instance_id,
+                member_id=caller.member_id,
+                machine=body.machine,
+                spec=body.spec,
+                wait_offline=body.wait_offline,
+            )
+        )
+        async for chunk in frames:
+            yield chunk
+
+    async def _output(self, scope: Scope, attempt_id: str) -> AsyncIterator[bytes]:
+        caller = await self._caller(scope)
+        if not is_id(attempt_id):
+            raise NotFound("cannot follow the attempt: there is none of that id")
+        query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
+        frames = self._execs.follow(
+            caller.instance_id,
+            caller.member_id,
+            AttemptId(attempt_id),
+            stdout_offset=_offset(query, "stdout"),
+            stderr_offset=_offset(query, "stderr"),
+        )
+        async for chunk in frames:
+            yield chunk
+
+    async def _caller(self, scope: Scope) -> Caller:
+        headers = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        caller = await self._authenticate(headers)
+        check(caller, TokenScope.EXEC)
+        return caller
+
+    async def _answer(
+        self, frames: AsyncIterator[bytes], scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Stream the frames; an error before the first is an ordinary API error.
+
+        A client that goes away ends the answer, never the command.
+        """
+        started = False
+        gone = _Disconnect(receive)
+        try:
+            async for chunk in frames:
+                if not started:
+                    await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                    started = True
+                    gone.watch()
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except FarhandError as error:
+            if not started:
+                await failure_of(error)(scope, receive, send)
+                return
+            frame = encode_json_frame(FrameKind.ERROR, {"code": error.code, "message": str(error)})
+            await send({"type": "http.response.body", "body": frame, "more_body": True})
+        except asyncio.CancelledError:
+            if not gone.seen:
+                raise
+            return
+        finally:
+            gone.close()
+        await send({"type": "http.response.body", "body": b""})
+
+
+class _Disconnect:
+    """Cancels the answering task when its client goes away.
+
+    A short command must not pay for a task of its own, so watching begins a little later.
+    """
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.seen = False
+
+    def watch(self) -> None:
+        answering = asyncio.current_task()
+        self._timer = asyncio.get_running_loop().call_later(_WATCH_AFTER_S, self._begin, answering)
+
+    def _begin(self, answering: asyncio.Task[Any] | None) -> None:
+        if answering is None:
+            return
+        self._task = asyncio.create_task(self._wait(answering), name="client-gone")
+
+    async def _wait(self, answering: asyncio.Task[Any]) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+        self.seen = True
+        answering.cancel()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None and not self.seen:
+            self._task.cancel()
+
+
+def _attempt_of(path: str) -> str | None:
+    """Return the id in ``/v1/attempts/ID/output``."""
+    if path.startswith(_ATTEMPTS) and path.endswith(_OUTPUT):
+        return path[len(_ATTEMPTS) : -len(_OUTPUT)]
+    return None
+
+
+def _offset(query: Mapping[str, list[str]], name: str) -> int:
+    text = query.get(name, ["0"])[-1]
+    if not text.isdecimal() or len(text) > _OFFSET_DIGITS:
+        raise InvalidInput(f"cannot follow the attempt: {name}={text[:40]!r} is no byte offset")
+    return int(text)
+
+
+async def _body(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidInput("cannot read the request: the client went away")
+        part: bytes = message.get("body", b"")
+        parts.append(part)
+        size += len(part)
+        if size > BODY_MAX_BYTES:
+            raise TooLarge("the request body", size, BODY_MAX_BYTES, "send less at a time")
+        if not message.get("more_body", False):
+            return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -1,14 +1,26 @@
-"""Machines: who owns them, how they stand, whether they are there, who holds their link."""
+"""Machines: who owns them, how they stand, whether they are there."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final, LiteralString
 
+import psycopg.errors
+
+from farhand_control_plane.db.command_end import EndedCommand, announce
+from farhand_control_plane.db.listen import MACHINES
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import MachineStatus, MemberRole
+from farhand_shared.command import AttemptState
+from farhand_shared.errors import Conflict, NotAllowed, NotFound
 from farhand_shared.ids import InstanceId, MachineId, MemberId
+
+# Over machines m left join machine_connections l: there is a live link and something was heard on
+# it within OFFLINE_AFTER_S.
+ONLINE: Final[LiteralString] = """coalesce(
+    l.replica_id is not null and l.lease_until > farhand_now()
+    and m.seen_at > farhand_now() - interval '45 seconds', false)"""
 
 
 class Presence(StrEnum):
@@ -41,21 +53,60 @@ async def list_all(
     tx: Tx, instance_id: InstanceId, *, with_revoked: bool = False
 ) -> list[MachineView]:
     """Return the instance's machines by name."""
-    raise NotImplementedError
+    cursor = await tx.execute(
+        _SELECT
+        + """
+         where m.instance_id = %s and (%s or m.status <> 'revoked')
+         order by m.name, m.created_at
+        """,
+        (instance_id, with_revoked),
+    )
+    return [_view(row) for row in await cursor.fetchall()]
 
 
 async def get(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> MachineView | None:
-    raise NotImplementedError
+    """Return one machine, revoked ones too; None when this instance has none of that id."""
+    cursor = await tx.execute(
+        _SELECT + " where m.instance_id = %s and m.machine_id = %s", (instance_id, machine_id)
+    )
+    row = await cursor.fetchone()
+    return None if row is None else _view(row)
 
 
 async def find(tx: Tx, instance_id: InstanceId, name_or_id: str) -> MachineView | None:
     """Return the machine of this id or (unrevoked) name."""
-    raise NotImplementedError
+    cursor = await tx.execute(
+        _SELECT
+        + """
+         where m.instance_id = %s
+           and (m.machine_id::text = %s or (m.name = %s and m.status <> 'revoked'))
+         order by m.machine_id::text = %s desc
+         limit 1
+        """,
+        (instance_id, name_or_id, name_or_id, name_or_id),
+    )
+    row = await cursor.fetchone()
+    return None if row is None else _view(row)
 
 
 async def rename(tx: Tx, instance_id: InstanceId, machine_id: MachineId, name: str) -> None:
-    """Give a machine another name; Conflict when it is taken."""
-    raise NotImplementedError
+    """Give a machine another name; Conflict when it is taken, NotFound when there is none."""
+    try:
+        async with tx.transaction():
+            cursor = await tx.execute(
+                """
+                update machines set name = %s
+                 where instance_id = %s and machine_id = %s and status <> 'revoked'
+                """,
+                (name, instance_id, machine_id),
+            )
+    except psycopg.errors.UniqueViolation as error:
+        raise Conflict(
+            f"cannot rename the machine: {name} is taken; choose another name"
+        ) from error
+    if cursor.rowcount == 0:
+        raise NotFound("cannot rename the machine: there is none of that id; list the machines")
+    await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
 
 
 async def revoke(
@@ -63,6 +114,112 @@ async def revoke(
 ) -> bool:
     """End a machine: its link closes within 2 s, its work is final ``lost(revoked)``.
 
-    Returns False when it was revoked before. Raises NotFound, NotAllowed unless owner.
+    What was only queued is cancelled_before_start. Its owner may, and owners of the instance.
+    Returns False when it was revoked before. Raises NotFound, NotAllowed.
     """
-    raise NotImplementedError
+    cursor = await tx.execute(
+        """
+        select m.name, m.status, m.owner_member_id, p.role
+          from machines m
+          left join members p on p.instance_id = m.instance_id and p.member_id = %s
+         where m.instance_id = %s and m.machine_id = %s
+           for no key update of m
+        """,
+        (member_id, instance_id, machine_id),
+    )
+    machine = await cursor.fetchone()
+    if machine is None:
+        raise NotFound("cannot revoke the machine: there is none of that id; list the machines")
+    if machine["owner_member_id"] != member_id and machine["role"] != MemberRole.OWNER:
+        raise NotAllowed(f"cannot revoke {machine['name']}: it is another member's; ask its owner")
+    if machine["status"] == MachineStatus.REVOKED:
+        return False
+    await tx.execute(
+        """
+        update machines set status = 'revoked', revoked_at = farhand_now()
+         where instance_id = %s and machine_id = %s
+        """,
+        (instance_id, machine_id),
+    )
+    await tx.execute(
+        """
+        update certificates set revoked_at = farhand_now()
+         where instance_id = %s and machine_id = %s and revoked_at is null
+        """,
+        (instance_id, machine_id),
+    )
+    await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+    await end_commands(tx, instance_id, machine_id, machine["name"])
+    return True
+
+
+async def end_commands(tx: Tx, instance_id: InstanceId, machine_id: MachineId, name: str) -> None:
+    """End every open command of a revoked machine, for good."""
+    cursor = await tx.execute(
+        """
+        update attempts a
+           set state = case when a.state = 'queued' then 'cancelled_before_start' else 'lost' end,
+               reason = 'revoked', stop_reason = 'revoked', ended_at = farhand_now(),
+               error = 'the machine was revoked'
+          from commands c
+         where a.instance_id = %s and a.machine_id = %s
+           and a.state in ('queued', 'offered', 'awaiting_owner', 'journalled', 'started',
+                           'stopping')
+           and c.instance_id = a.instance_id and c.command_id = a.command_id
+        returning a.attempt_id, a.command_id, a.state, c.session_id, c.ticket_id, c.title
+        """,
+        (instance_id, machine_id),
+    )
+    ended = [
+        EndedCommand(
+            instance_id=instance_id,
+            machine_name=name,
+            result=None,
+            **{**row, "state": AttemptState(row["state"])},
+        )
+        for row in await cursor.fetchall()
+    ]
+    await announce(tx, ended)
+
+
+_SELECT: Final[LiteralString] = f"""
+    select m.machine_id, m.name, m.owner_member_id, m.status, {ONLINE} as online, m.trust_level,
+           m.chosen_by, m.allow_inferred, m.concurrency, m.labels, m.facts, m.words,
+           m.daemon_version, m.capability, m.created_at, m.seen_at, open.running, open.queued
+      from machines m
+      left join machine_connections l
+             on l.instance_id = m.instance_id and l.machine_id = m.machine_id
+      left join lateral (
+             select count(*) filter (where a.state <> 'queued') as running,
+                    count(*) filter (where a.state = 'queued') as queued
+               from attempts a
+              where a.instance_id = m.instance_id and a.machine_id = m.machine_id
+                and a.state in ('queued', 'offered', 'awaiting_owner', 'journalled', 'started',
+                                'stopping')
+           ) open on true
+"""  # noqa: S608 - constants of ours only
+
+
+def _view(row: dict[str, Any]) -> MachineView:
+    facts = dict(row["facts"])
+    if row["labels"]:
+        facts["labels"] = row["labels"]
+    return MachineView(
+        machine_id=row["machine_id"],
+        name=row["name"],
+        owner_member_id=row["owner_member_id"],
+        status=MachineStatus(row["status"]),
+        presence=Presence.ONLINE if row["online"] else Presence.OFFLINE,
+        trust_level=row["trust_level"],
+        chosen_by=row["chosen_by"],
+        allow_inferred=row["allow_inferred"],
+        concurrency=row["concurrency"],
+        facts=facts,
+        words=tuple(row["words"]),
+        daemon_version=row["daemon_version"],
+        capability=row["capability"],
+        created_at=row["created_at"],
+        seen_at=row["seen_at"],
+        running=row["running"],
+        queued=row["queued"],
+    )

@@ -1,10 +1,36 @@
-"""Direct commands: asked over the API, followed live, recorded like every other command."""
+"""Direct commands: started over the API, recorded like every other command, followed live.
 
+When the machine's link is here and has a free slot, one statement stores the command as offered and
+the offer leaves at once. Otherwise it is queued, and the replica that holds the link claims it.
+"""
+
+import asyncio
+import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from typing import Final
 
-from farhand_shared.command import CommandSpec
-from farhand_shared.ids import AttemptId, InstanceId, MemberId
+from farhand_control_plane.db import claims, commands, machines
+from farhand_control_plane.db.attempts import CommandRef
+from farhand_control_plane.db.claims import DirectStart, MemberAuthority
+from farhand_control_plane.db.commands import NewCommand
+from farhand_control_plane.db.pool import Database
+from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.machines.following import Follower, Position
+from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.limits import OutputLimits
+from farhand_control_plane.machines.machine_link import MachineLink
+from farhand_shared.codec import encode_spec, input_digest
+from farhand_shared.command import Argv, CommandSpec
+from farhand_shared.errors import Conflict, NotAllowed, NotFound, Unavailable
+from farhand_shared.exec_frames import FrameKind, encode_json_frame
+from farhand_shared.ids import AttemptId, CommandId, InstanceId, MachineId, MemberId, is_id, new_id
+from farhand_shared.limits import START_WITHIN_DEFAULT_MS
+from farhand_shared.link_events import Offer
+
+AUTHORITY_BELIEVED_S: Final = 30.0  # only saves a read: the insert compares it with the rows
+_SETTLE_S: Final = 10.0  # how long an insert whose answer was lost is asked about
+TIER_DIRECT: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,14 +42,51 @@ class ExecRequest:
     wait_offline: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Accepted:
+    command_id: CommandId
+    attempt_id: AttemptId
+    machine_name: str
+
+
+class MachineOffline(Unavailable):
+    """The machine is not there, and the caller does not want to wait for it."""
+
+    code = "machine_offline"
+
+
 class Execs:
     """Starts direct commands and follows attempts; frames are those of ``exec_frames``."""
 
-    def run(self, request: ExecRequest) -> AsyncIterator[bytes]:
-        """Yield the frames of a new command until its result is committed."""
-        raise NotImplementedError
+    def __init__(self, database: Database, hot: Database, hub: Hub, limits: OutputLimits) -> None:
+        """``hot``: the connections of the statement that every direct command takes."""
+        self._database = database
+        self._hot = hot
+        self._hub = hub
+        self._limits = limits
+        self._authorities: dict[tuple[InstanceId, MemberId], tuple[float, MemberAuthority]] = {}
 
-    def follow(
+    async def run(self, request: ExecRequest) -> AsyncIterator[bytes]:
+        """Yield the frames of a new command until its result is committed.
+
+        The first item carries ``ACCEPTED``; an error before it means that nothing was stored. Not
+        reading on, or closing, does not end the command.
+        """
+        accepted = await self._start_here(request) or await self._queue(request)
+        follower = self._follower(request.instance_id, accepted.attempt_id, Position())
+        frame = encode_json_frame(
+            FrameKind.ACCEPTED,
+            {
+                "command_id": accepted.command_id,
+                "attempt_id": accepted.attempt_id,
+                "machine": accepted.machine_name,
+            },
+        )
+        yield frame
+        async for frames in follower.frames():
+            yield frames
+
+    async def follow(
         self,
         instance_id: InstanceId,
         member_id: MemberId,
@@ -32,5 +95,175 @@ class Execs:
         stdout_offset: int = 0,
         stderr_offset: int = 0,
     ) -> AsyncIterator[bytes]:
-        """Yield the frames of an attempt from these offsets on."""
-        raise NotImplementedError
+        """Yield the frames of an attempt from these offsets on.
+
+        Raises NotFound before the first frame, also for another instance's attempt, and NotAllowed
+        when the machine is another member's.
+        """
+        async with self._database.autocommit() as connection:
+            view = await commands.of_attempt(connection, instance_id, attempt_id)
+            if view is None:
+                raise NotFound("cannot follow the attempt: there is none of that id")
+            machine = await machines.get(connection, instance_id, view.machine_id)
+        if machine is None:
+            raise NotFound("cannot follow the attempt: its machine is gone")
+        if machine.owner_member_id != member_id:
+            raise NotAllowed(f"cannot follow the attempt: {machine.name} is another member's")
+        yield encode_json_frame(
+            FrameKind.ACCEPTED,
+            {
+                "command_id": view.command_id,
+                "attempt_id": view.attempt_id,
+                "machine": view.machine_name,
+            },
+        )
+        position = Position(stdout=stdout_offset, stderr=stderr_offset)
+        async for frames in self._follower(instance_id, attempt_id, position).frames():
+            yield frames
+
+    def _follower(
+        self, instance_id: InstanceId, attempt_id: AttemptId, position: Position
+    ) -> Follower:
+        return Follower(
+            self._database,
+            self._hub,
+            instance_id=instance_id,
+            attempt_id=attempt_id,
+            position=position,
+            limits=self._limits,
+        )
+
+    # The short way
+
+    async def _start_here(self, request: ExecRequest) -> _Accepted | None:
+        """Start the command over a link of this replica; None when that is not possible now."""
+        link = self._hub.find(request.instance_id, request.machine)
+        if link is None or link.owner_member_id != request.member_id or not link.reserve():
+            return None
+        try:
+            authority = await self._authority(request)
+            if authority is None or authority.role not in authority.policy.may_start:
+                return None
+            spec = encode_spec(request.spec)
+            start = DirectStart(
+                ref=CommandRef(
+                    attempt_id=AttemptId(new_id()),
+                    command_id=CommandId(new_id()),
+                    session_id=None,
+                    ticket_id=None,
+                    title=commands.title_of(text_of(request.spec)),
+                ),
+                member_id=request.member_id,
+                authority=authority,
+                spec=spec,
+                input_digest=input_digest(spec),
+                start_within_ms=START_WITHIN_DEFAULT_MS,
+            )
+            if not await self._insert(link, start):
+                self._authorities.pop((request.instance_id, request.member_id), None)
+                return None
+        finally:
+            link.unreserve()
+        if link.is_open:
+            link.offer(start.ref, _offer(link, start))
+        # else: it stays offered and unacknowledged, and the machine's next link offers it again.
+        return _Accepted(
+            command_id=start.ref.command_id,
+            attempt_id=start.ref.attempt_id,
+            machine_name=link.name,
+        )
+
+    async def _insert(self, link: MachineLink, start: DirectStart) -> bool:
+        try:
+            async with self._hot.autocommit() as connection:
+                return await claims.start_direct(connection, link.held, link.journal, start)
+        except Unavailable:
+            return await self._settle(link, start)
+
+    async def _settle(self, link: MachineLink, start: DirectStart) -> bool:
+        """Find out whether an insert whose answer was lost did commit."""
+        until = time.monotonic() + _SETTLE_S
+        while True:
+            try:
+                async with self._hot.autocommit() as connection:
+                    return await claims.was_started(connection, link.held, start.ref.attempt_id)
+            except Unavailable:
+                if time.monotonic() >= until:
+                    raise
+                await asyncio.sleep(0.2)  # back-off
+
+    async def _authority(self, request: ExecRequest) -> MemberAuthority | None:
+        key = (request.instance_id, request.member_id)
+        known = self._authorities.get(key)
+        if known is not None and known[0] > time.monotonic():
+            return known[1]
+        async with self._database.autocommit() as connection:
+            authority = await claims.member_authority(connection, *key)
+        if authority is not None:
+            self._authorities[key] = (time.monotonic() + AUTHORITY_BELIEVED_S, authority)
+        return authority
+
+    # The ordinary way
+
+    async def _queue(self, request: ExecRequest) -> _Accepted:
+        async with self._database.transaction() as tx:
+            machine = None
+            if is_id(request.machine):
+                machine = await machines.get(tx, request.instance_id, MachineId(request.machine))
+            if machine is None and "\0" not in request.machine:
+                machine = await machines.find(tx, request.instance_id, request.machine)
+            if machine is None or machine.status is MachineStatus.REVOKED:
+                raise NotFound(
+                    f"cannot run on {request.machine!r}: no machine has this name or id; "
+                    "see farhand machines list"
+                )
+            commands.refuse_unusable(
+                machine.name, machine.status, machine.owner_member_id, request.member_id
+            )
+            if not request.wait_offline:
+                if machine.presence is machines.Presence.OFFLINE:
+                    seen = "never" if machine.seen_at is None else f"{machine.seen_at:%F %T} UTC"
+                    raise MachineOffline(
+                        f"cannot run on {machine.name}: it is offline, last seen {seen}; "
+                        "start its daemon, or wait for it with --wait"
+                    )
+                if machine.status is MachineStatus.PAUSED:
+                    raise Conflict(f"cannot run on {machine.name}: it is paused; resume it")
+            queued = await commands.enqueue(
+                tx,
+                NewCommand(
+                    instance_id=request.instance_id,
+                    machine_id=machine.machine_id,
+                    requester_member_id=request.member_id,
+                    spec=request.spec,
+                    title=text_of(request.spec),
+                    tier=TIER_DIRECT,
+                ),
+            )
+        return _Accepted(
+            command_id=queued.command_id,
+            attempt_id=queued.attempt_id,
+            machine_name=machine.name,
+        )
+
+
+def text_of(spec: CommandSpec) -> str:
+    """Return a command as people read it; bytes that are no text are shown as escapes."""
+    if isinstance(spec.run, Argv):
+        words = (word.decode("utf-8", "backslashreplace") for word in spec.run.argv[:64])
+        return " ".join(words)
+    return spec.run.script[:4096].decode("utf-8", "backslashreplace")
+
+
+def _offer(link: MachineLink, start: DirectStart) -> Offer:
+    return Offer(
+        attempt_id=start.ref.attempt_id,
+        command_id=start.ref.command_id,
+        stream_epoch=link.held.epoch,
+        spec=start.spec,
+        input_digest=start.input_digest,
+        start_within_ms=start.start_within_ms,
+        tier=TIER_DIRECT,
+        inferred=False,
+        requester=start.member_id,
+    )

@@ -1,12 +1,38 @@
 """Everything a replica does for machines, behind one object that wiring starts and stops."""
 
-from dataclasses import dataclass
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
 
-from farhand_control_plane.db.listen import Listener
+import grpc
+import grpc.aio
+
+from farhand_control_plane.db.listen import ATTEMPTS, Listener
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.machines.admission import Admission
+from farhand_control_plane.machines.ca import CertificateAuthority, open_authority
+from farhand_control_plane.machines.dispatcher import Dispatcher
+from farhand_control_plane.machines.enrol_service import EnrolService
 from farhand_control_plane.machines.execs import Execs
 from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.limits import OutputLimits
+from farhand_control_plane.machines.link_service import LinkService
+from farhand_control_plane.machines.news import AttemptNews
+from farhand_control_plane.machines.presence import Presence
+from farhand_control_plane.machines.recorder import Recorder
+from farhand_control_plane.machines.server_leaf import ServerLeaf
+from farhand_control_plane.machines.sweeper import Sweeper
+from farhand_shared.errors import Unavailable
 from farhand_shared.ids import InstanceId, ReplicaId
+from farhand_shared.limits import KEEPALIVE_MIN_PING_INTERVAL_MS, MESSAGE_MAX_BYTES, PONG_DUE_S
+
+_log = logging.getLogger(__name__)
+
+HOT_CONNECTIONS: Final = 8  # starts and results of commands
+OUTPUT_CONNECTIONS: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +42,9 @@ class MachineSettings:
     enrol_bind: str = "127.0.0.1:0"
     link_bind: str = "127.0.0.1:0"
     link_advertise: str = ""  # host:port in RedeemResponse; empty: the bound address
+    output: OutputLimits = field(default_factory=OutputLimits)
+    rival_wait_s: float = PONG_DUE_S
+    expire_s: float = 5.0  # how often queued commands are looked at for expiry
 
 
 class MachineService:
@@ -33,21 +62,133 @@ class MachineService:
         settings: MachineSettings,
     ) -> None:
         """``instance_key``: 32 bytes that wrap the CA key; ``instance_id`` names the root."""
-        raise NotImplementedError
+        self._database = database
+        self._listener = listener
+        self._replica_id = replica_id
+        self._instance_id = instance_id
+        self._instance_key = instance_key
+        self._settings = settings
+        self._opened = AsyncExitStack()
+        self._hot = Database(
+            dsn, application_name="farhand commands", max_connections=HOT_CONNECTIONS
+        )
+        self._output = Database(
+            dsn, application_name="farhand output", max_connections=OUTPUT_CONNECTIONS
+        )
+        self.hub = Hub()
+        self.execs = Execs(database, self._hot, self.hub, settings.output)
+        self._authority: CertificateAuthority | None = None
+        self.enrol_port = 0
+        self.link_port = 0
 
-    hub: Hub
-    execs: Execs
-    root_pem: bytes  # after open(): what machines pin and clients may trust
-    enrol_port: int
-    link_port: int
+    @property
+    def root_pem(self) -> bytes:
+        """The root's certificate, after ``open``: what machines pin."""
+        if self._authority is None:
+            raise Unavailable("cannot tell the root: the machine service is not open yet")
+        return self._authority.root_pem
+
+    @property
+    def link_address(self) -> str:
+        """host:port that machines are told to dial."""
+        if self._settings.link_advertise:
+            return self._settings.link_advertise
+        host = self._settings.link_bind.rpartition(":")[0]
+        return f"{host}:{self.link_port}"
 
     async def open(self) -> None:
-        """Make or load the CA, bind both listeners, start serving."""
-        raise NotImplementedError
+        """Make or load the CA, bind both listeners, start serving.
+
+        Raises Unavailable naming the address when one is taken; ``close`` undoes what was done.
+        """
+        stack = self._opened
+        for database in (self._hot, self._output):
+            await stack.enter_async_context(database)
+        authority = await open_authority(self._database, self._instance_id, self._instance_key)
+        self._authority = authority
+        news = AttemptNews(self._hot)
+        stack.push_async_callback(news.close)
+        recorder = Recorder(
+            results=self._hot, output=self._output, news=news, limits=self._settings.output
+        )
+        dispatcher = Dispatcher(self._database, self._listener, self.hub, news)
+        presence = Presence(self._database, self._listener, self.hub, self._replica_id)
+        await presence.open()
+        stack.push_async_callback(presence.close)
+        stack.push_async_callback(dispatcher.close)
+        stack.push_async_callback(recorder.close)
+        unsubscribe = self._listener.subscribe(ATTEMPTS, self.hub.tell)
+        stack.callback(unsubscribe)
+        sweeper = Sweeper(self._database, dispatcher, expire_s=self._settings.expire_s)
+        sweeper.open()
+        stack.push_async_callback(sweeper.close)
+
+        leaf = ServerLeaf(authority, self._replica_id, now=lambda: datetime.now(UTC))
+        enrol = EnrolService(self._database, authority, lambda: self.link_address)
+        admission = Admission(
+            self._database,
+            self.hub,
+            self._replica_id,
+            self._settings.link_bind,
+            rival_wait_s=self._settings.rival_wait_s,
+        )
+        link = LinkService(
+            hub=self.hub,
+            admission=admission,
+            dispatcher=dispatcher,
+            recorder=recorder,
+            presence=presence,
+        )
+        self.link_port = await self._listen(
+            "link", self._settings.link_bind, leaf.mutual_tls(), link.handlers()
+        )
+        self.enrol_port = await self._listen(
+            "enrolment", self._settings.enrol_bind, leaf.server_tls(), enrol.handlers()
+        )
 
     async def drain(self, within_s: float = 10.0) -> None:
         """Ask every machine to go to another replica; returns when they left or the time is up."""
-        raise NotImplementedError
+        for link in self.hub.links():
+            link.session.drain(int(within_s * 1000))
+            link.output_due.set()
+        try:
+            async with asyncio.timeout(within_s):
+                await self.hub.until_empty()
+        except TimeoutError:
+            _log.warning("%d machines did not leave in time", len(self.hub.held()))
 
     async def close(self) -> None:
-        raise NotImplementedError
+        """Stop serving; streams end, commands go on where they run. Idempotent."""
+        await self._opened.aclose()
+
+    async def _listen(
+        self,
+        name: str,
+        bind: str,
+        credentials: grpc.ServerCredentials,
+        handlers: grpc.GenericRpcHandler,
+    ) -> int:
+        server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
+                ("grpc.max_send_message_length", MESSAGE_MAX_BYTES),
+                # Below what clients send, or they would be sent away for pinging too often.
+                (
+                    "grpc.http2.min_recv_ping_interval_without_data_ms",
+                    KEEPALIVE_MIN_PING_INTERVAL_MS,
+                ),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.so_reuseport", 0),  # a taken port is an error, not a silent share
+            ]
+        )
+        server.add_generic_rpc_handlers((handlers,))
+        try:
+            port = server.add_secure_port(bind, credentials)
+        except RuntimeError as error:
+            raise Unavailable(
+                f"cannot listen for machines on {bind} ({name}): the address is taken or not "
+                "ours; stop what uses it or choose another"
+            ) from error
+        await server.start()
+        self._opened.push_async_callback(server.stop, 0.5)
+        return port

@@ -1,0 +1,437 @@
+"""How queued commands leave the queue: claimed under a link's epoch, refused, or expired.
+
+A claim asks again whether the command may start, in the transaction that offers it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from farhand_control_plane.db import events
+from farhand_control_plane.db.attempts import CommandRef
+from farhand_control_plane.db.command_end import EndedCommand, announce
+from farhand_control_plane.db.links import HELD, HeldLink
+from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.authority import (
+    MandateFacts,
+    Refusal,
+    StartFacts,
+    TicketFacts,
+    refuse_start,
+)
+from farhand_control_plane.domain.mandate import scope_from_json
+from farhand_control_plane.domain.policy import NO_RULE, PolicyRules, parse_rules
+from farhand_control_plane.domain.words import MachineStatus, MemberRole, TicketOutcome
+from farhand_shared.command import AttemptState
+from farhand_shared.ids import AttemptId, CommandId, InstanceId, MemberId
+from farhand_shared.link_events import Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claimed:
+    """An attempt that is offered from now on; the offer goes out after the commit."""
+
+    ref: CommandRef
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """The machine's journal as its Hello told, kept with the offer to judge a later Hello."""
+
+    journal_id: str
+    counter: int
+
+
+async def claim_next(
+    tx: Tx, link: HeldLink, journal: Journal, *, attempt_id: AttemptId | None = None
+) -> Claimed | EndedCommand | None:
+    """Take the oldest queued attempt of the link's machine: offered, or ended and announced.
+
+    None when nothing may be claimed: an empty queue, a machine that is not active, an epoch that is
+    not ours, or a newer command that waits for the one it supersedes. With ``attempt_id`` exactly
+    this one, which was offered before and is offered again.
+    """
+    cursor = await tx.execute(
+        f"""
+        with held as ({HELD})
+        select a.attempt_id, a.command_id, c.session_id, c.ticket_id, c.title, c.spec,
+               c.input_digest, c.requester_member_id, c.tier, c.inferred, c.mandate_hash,
+               c.traceparent, c.start_expires_at, farhand_now() as now,
+               m.name as machine_name, m.status as machine_status, m.owner_member_id,
+               m.allow_inferred, r.role as requester_role,
+               p.rules as policy, t.outcome as ticket_outcome, t.inferred as ticket_inferred,
+               e.gate ->> 'inferred_rule' as inferred_rule,
+               d.mandate_hash as granted_hash, d.scope, d.valid_until,
+               w.mandate_id is not null as withdrawn
+          from held
+          join attempts a on a.instance_id = %(instance_id)s and a.machine_id = %(machine_id)s
+          join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
+          join machines m on m.instance_id = a.instance_id and m.machine_id = a.machine_id
+          join lateral (select rules from policies
+                         where instance_id = a.instance_id
+                         order by version desc limit 1) p on true
+          left join members r on r.instance_id = c.instance_id
+                             and r.member_id = c.requester_member_id and r.removed_at is null
+          left join tickets t on t.instance_id = c.instance_id and t.ticket_id = c.ticket_id
+          left join evals e on e.instance_id = t.instance_id and e.eval_id = t.eval_id
+          left join mandates d on d.instance_id = t.instance_id and d.ticket_id = t.ticket_id
+          left join mandate_withdrawals w on w.instance_id = d.instance_id
+                                         and w.mandate_id = d.mandate_id
+         where m.status = 'active'
+           and case when %(attempt_id)s::uuid is null then a.state = 'queued'
+                    else a.attempt_id = %(attempt_id)s::uuid and a.state = 'offered' end
+           and (c.supersede_key is null or not exists (
+                 select from attempts o
+                   join commands oc on oc.instance_id = o.instance_id
+                                   and oc.command_id = o.command_id
+                  where o.instance_id = a.instance_id and o.machine_id = a.machine_id
+                    and oc.supersede_key = c.supersede_key and o.attempt_id < a.attempt_id
+                    and o.state in ('queued', 'offered', 'awaiting_owner', 'journalled',
+                                    'started', 'stopping')))
+         order by a.queued_at, a.attempt_id
+         limit 1
+           for update of a skip locked
+        """,  # noqa: S608 - constants of ours only
+        {**_fence(link), "attempt_id": attempt_id},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    if row["start_expires_at"] <= row["now"]:
+        return await _end(tx, link, row, AttemptState.EXPIRED, _EXPIRED)
+    refusal = refuse_start(_facts(link, row))
+    if refusal is not None:
+        return await _end(tx, link, row, AttemptState.REFUSED, refusal)
+    await tx.execute(
+        """
+        update attempts
+           set state = 'offered', epoch = %s, journal_id = %s, journal_counter = %s,
+               offered_at = farhand_now()
+         where instance_id = %s and attempt_id = %s
+        """,
+        (link.epoch, journal.journal_id, journal.counter, link.instance_id, row["attempt_id"]),
+    )
+    return Claimed(ref=_ref(row), offer=_offer(link, row))
+
+
+async def expire_queued(tx: Tx, *, limit: int = 100) -> int:
+    """End queued attempts whose machine did not come in time; returns how many."""
+    cursor = await tx.execute(
+        """
+        with late as (
+          select a.instance_id, a.attempt_id
+            from attempts a
+            join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
+           where a.state = 'queued' and c.start_expires_at <= farhand_now()
+           limit %s
+             for update of a skip locked
+        )
+        update attempts a
+           set state = 'expired', reason = 'expired', error_code = 'expired', error = %s,
+               ended_at = farhand_now()
+          from late, commands c, machines m
+         where a.instance_id = late.instance_id and a.attempt_id = late.attempt_id
+           and c.instance_id = a.instance_id and c.command_id = a.command_id
+           and m.instance_id = a.instance_id and m.machine_id = a.machine_id
+        returning a.instance_id, a.command_id, a.attempt_id, a.state, c.session_id, c.ticket_id,
+                  c.title, m.name as machine_name
+        """,
+        (limit, _EXPIRED.message),
+    )
+    expired = [
+        EndedCommand(result=None, **{**row, "state": AttemptState(row["state"])})
+        for row in await cursor.fetchall()
+    ]
+    await announce(tx, expired)
+    return len(expired)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberAuthority:
+    """What decides whether a member may start work, cached by a replica.
+
+    ``start_direct`` takes it as a guard: if any of it has changed, nothing is inserted.
+    """
+
+    role: MemberRole
+    policy_version: int
+    policy: PolicyRules
+
+
+async def member_authority(
+    tx: Tx, instance_id: InstanceId, member_id: MemberId
+) -> MemberAuthority | None:
+    """Return a present member's role and the current policy."""
+    cursor = await tx.execute(
+        """
+        select m.role, p.version, p.rules
+          from members m
+          join lateral (select version, rules from policies
+                         where instance_id = m.instance_id
+                         order by version desc limit 1) p on true
+         where m.instance_id = %s and m.member_id = %s and m.removed_at is null
+        """,
+        (instance_id, member_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return MemberAuthority(
+        role=MemberRole(row["role"]),
+        policy_version=row["version"],
+        policy=parse_rules(row["rules"]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DirectStart:
+    """A direct command that is queued and offered in one statement, on the link's own replica."""
+
+    ref: CommandRef
+    member_id: MemberId
+    authority: MemberAuthority
+    spec: bytes
+    input_digest: bytes
+    start_within_ms: int
+
+
+async def start_direct(
+    connection: Tx, link: HeldLink, journal: Journal, start: DirectStart
+) -> bool:
+    """Insert command and attempt as offered, guarded by epoch, status, owner, role and policy.
+
+    False when a guard failed: queue it the ordinary way, which says why. Running it twice with the
+    same ids is harmless, ``was_started`` tells then.
+    """
+    cursor = await connection.execute(
+        _START_DIRECT,
+        {
+            **_fence(link),
+            "command_id": start.ref.command_id,
+            "attempt_id": start.ref.attempt_id,
+            "member_id": start.member_id,
+            "role": start.authority.role.value,
+            "policy_version": start.authority.policy_version,
+            "title": start.ref.title,
+            "spec": start.spec,
+            "digest": start.input_digest,
+            "start_within_s": start.start_within_ms / 1000,
+            "journal_id": journal.journal_id,
+            "journal_counter": journal.counter,
+        },
+        prepare=True,
+    )
+    return cursor.rowcount == 1
+
+
+async def was_started(connection: Tx, link: HeldLink, attempt_id: AttemptId) -> bool:
+    """Tell whether an insert whose answer was lost did commit."""
+    cursor = await connection.execute(
+        "select from attempts where instance_id = %s and attempt_id = %s",
+        (link.instance_id, attempt_id),
+    )
+    return await cursor.fetchone() is not None
+
+
+async def to_stop(
+    connection: Tx, link: HeldLink, known: Sequence[AttemptId]
+) -> list[tuple[AttemptId, str]]:
+    """Return (attempt, reason) of the machine's attempts that are stopping, except ``known``."""
+    cursor = await connection.execute(
+        """
+        select attempt_id, coalesce(stop_reason, 'cancel') as reason
+          from attempts
+         where instance_id = %s and machine_id = %s and state = 'stopping'
+           and attempt_id <> all(%s::uuid[])
+        """,
+        (link.instance_id, link.machine_id, list(known)),
+    )
+    return [(row["attempt_id"], row["reason"]) for row in await cursor.fetchall()]
+
+
+_START_DIRECT = f"""
+    with held as ({HELD}),
+    command as (
+      insert into commands (instance_id, command_id, machine_id, requester_member_id, title, spec,
+                            input_digest, start_expires_at, created_at)
+      select m.instance_id, %(command_id)s::uuid, m.machine_id, r.member_id, %(title)s::text,
+             %(spec)s::bytea, %(digest)s::bytea,
+             farhand_now() + make_interval(secs => %(start_within_s)s::float8), farhand_now()
+        from held
+        join machines m on m.instance_id = %(instance_id)s and m.machine_id = %(machine_id)s
+        join members r on r.instance_id = m.instance_id and r.member_id = %(member_id)s::uuid
+       where m.status = 'active' and m.owner_member_id = r.member_id
+         and r.removed_at is null and r.role = %(role)s::text
+         and (select max(version) from policies where instance_id = m.instance_id)
+             = %(policy_version)s::bigint
+      on conflict do nothing
+      returning instance_id, command_id, machine_id
+    )
+    insert into attempts (instance_id, attempt_id, command_id, machine_id, state, epoch, journal_id,
+                          journal_counter, queued_at, offered_at)
+    select instance_id, %(attempt_id)s::uuid, command_id, machine_id, 'offered',
+           %(epoch)s::bigint, %(journal_id)s::text, %(journal_counter)s::bigint, farhand_now(),
+           farhand_now()
+      from command"""  # noqa: S608 - constants of ours only
+
+_EXPIRED = Refusal(
+    code="expired", message="its machine did not come online in time; ask for it again"
+)
+
+
+def _fence(link: HeldLink) -> dict[str, Any]:
+    return {
+        "instance_id": link.instance_id,
+        "machine_id": link.machine_id,
+        "epoch": link.epoch,
+    }
+
+
+async def _end(
+    tx: Tx, link: HeldLink, row: dict[str, Any], state: AttemptState, refusal: Refusal
+) -> EndedCommand:
+    reason = "expired" if state is AttemptState.EXPIRED else "reauthorisation"
+    await tx.execute(
+        """
+        update attempts
+           set state = %s, reason = %s, error_code = %s, error = %s, ended_at = farhand_now()
+         where instance_id = %s and attempt_id = %s
+        """,
+        (
+            state.value,
+            reason,
+            refusal.code,
+            refusal.message,
+            link.instance_id,
+            row["attempt_id"],
+        ),
+    )
+    ref = _ref(row)
+    end = EndedCommand(
+        instance_id=link.instance_id,
+        command_id=ref.command_id,
+        attempt_id=ref.attempt_id,
+        session_id=ref.session_id,
+        ticket_id=ref.ticket_id,
+        machine_name=row["machine_name"],
+        title=ref.title,
+        state=state,
+        result=None,
+    )
+    await announce(tx, [end])
+    if state is AttemptState.REFUSED and ref.ticket_id is not None:
+        await _ask(tx, link.instance_id, ref, row["machine_name"], refusal)
+    return end
+
+
+async def _ask(
+    tx: Tx, instance_id: InstanceId, ref: CommandRef, machine_name: str, refusal: Refusal
+) -> None:
+    """Put the refusal before a person: one open question per ticket, whatever else is refused."""
+    cursor = await tx.execute(
+        """
+        insert into questions (instance_id, question_id, ticket_id, text, if_unanswered, asked_at)
+        select %s, %s, %s, %s, %s, farhand_now()
+         where not exists (select from questions
+                            where instance_id = %s and ticket_id = %s and state = 'pending'
+                              and if_unanswered = %s)
+        returning question_id
+        """,
+        (
+            instance_id,
+            question_id_of(ref.command_id),
+            ref.ticket_id,
+            f"“{ref.title}” was not started on {machine_name}: {refusal.message}. "
+            "Shall the work go on another way, or stop?",
+            _NOTHING_RUNS,
+            instance_id,
+            ref.ticket_id,
+            _NOTHING_RUNS,
+        ),
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        await events.emit(
+            tx,
+            instance_id,
+            "question_asked",
+            subject_id=row["question_id"],
+            ticket_id=ref.ticket_id,
+            payload={"question_id": row["question_id"], "command_id": ref.command_id},
+        )
+
+
+_NOTHING_RUNS = "the refused command stays refused"
+
+
+def question_id_of(command_id: CommandId) -> str:
+    """A refused command asks at most one question, so its id serves as the question's."""
+    return command_id
+
+
+def _ref(row: dict[str, Any]) -> CommandRef:
+    return CommandRef(
+        attempt_id=row["attempt_id"],
+        command_id=row["command_id"],
+        session_id=row["session_id"],
+        ticket_id=row["ticket_id"],
+        title=row["title"],
+    )
+
+
+def _offer(link: HeldLink, row: dict[str, Any]) -> Offer:
+    now: datetime = row["now"]
+    left = row["start_expires_at"] - now
+    return Offer(
+        attempt_id=row["attempt_id"],
+        command_id=row["command_id"],
+        stream_epoch=link.epoch,
+        spec=row["spec"],
+        input_digest=row["input_digest"],
+        start_within_ms=max(1, int(left.total_seconds() * 1000)),
+        tier=row["tier"],
+        inferred=row["inferred"],
+        requester=row["requester_member_id"],
+        ticket_id=row["ticket_id"] or "",
+        mandate_hash=row["mandate_hash"] or b"",
+        traceparent=row["traceparent"],
+    )
+
+
+def _facts(link: HeldLink, row: dict[str, Any]) -> StartFacts:
+    policy = parse_rules(row["policy"])
+    return StartFacts(
+        now=row["now"],
+        requester_member_id=row["requester_member_id"],
+        requester_role=None if row["requester_role"] is None else MemberRole(row["requester_role"]),
+        machine_id=link.machine_id,
+        machine_name=row["machine_name"],
+        machine_status=MachineStatus(row["machine_status"]),
+        machine_owner_member_id=row["owner_member_id"],
+        machine_allow_inferred=row["allow_inferred"],
+        inferred=row["inferred"],
+        tier=row["tier"],
+        mandate_hash=row["mandate_hash"],
+        policy=policy,
+        ticket=None if row["ticket_id"] is None else _ticket_facts(row, policy),
+    )
+
+
+def _ticket_facts(row: dict[str, Any], policy: PolicyRules) -> TicketFacts:
+    mandate = None
+    if row["granted_hash"] is not None:
+        mandate = MandateFacts(
+            mandate_hash=row["granted_hash"],
+            scope=scope_from_json(row["scope"]),
+            valid_until=row["valid_until"],
+            withdrawn=row["withdrawn"],
+        )
+    outcome = row["ticket_outcome"]
+    return TicketFacts(
+        outcome=None if outcome is None else TicketOutcome(outcome),
+        inferred=row["ticket_inferred"],
+        inferred_mode=policy.inferred.get(row["inferred_rule"] or "", NO_RULE).mode,
+        mandate=mandate,
+    )

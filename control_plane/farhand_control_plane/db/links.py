@@ -1,0 +1,304 @@
+"""Who holds a machine's link: epochs that only grow, leases that end by themselves.
+
+The row of ``machine_connections`` is the fence. Taking it over locks it for update; every write
+that speaks for the machine locks it for share and compares the epoch (``HELD``), so once a new
+epoch has committed nothing of an older stream can.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, LiteralString
+
+from psycopg.types.json import Jsonb
+
+from farhand_control_plane.db.listen import MACHINES
+from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.words import MachineStatus
+from farhand_shared.ids import InstanceId, MachineId, MemberId, ReplicaId
+from farhand_shared.limits import CONCURRENCY_DEFAULT, CONNECTION_LEASE_S
+from farhand_shared.link_events import Facts, Hello
+
+# A CTE body that gives one row while the epoch is still the machine's newest.
+HELD: Final[LiteralString] = """
+    select epoch from machine_connections
+     where instance_id = %(instance_id)s and machine_id = %(machine_id)s and epoch = %(epoch)s
+       for share"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """The stream that held the machine's link when another one asked for it."""
+
+    replica_id: ReplicaId
+    epoch: int
+    daemon_instance_id: str
+    replica_lives: bool  # its database session still exists
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """Whether a machine that has just said Hello may have its link here."""
+
+    name: str
+    owner_member_id: MemberId
+    status: MachineStatus
+    certificate_valid: bool  # known and not revoked
+    holder: Holder | None  # a live older stream
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLink:
+    instance_id: InstanceId
+    machine_id: MachineId
+    epoch: int
+
+
+def replica_lock(replica_id: ReplicaId) -> int:
+    """Return the advisory lock that a replica's session holds for as long as it lives."""
+    return int.from_bytes(bytes.fromhex(replica_id.replace("-", ""))[-8:], "big", signed=True)
+
+
+async def hold_replica_lock(connection: Tx, replica_id: ReplicaId) -> None:
+    """Show on this connection that the replica lives; a killed one is known at once by its lack."""
+    await connection.execute("select pg_advisory_lock(%s)", (replica_lock(replica_id),))
+
+
+async def lock_for_admission(
+    tx: Tx, instance_id: InstanceId, machine_id: MachineId, serial: str
+) -> Admission | None:
+    """Lock the machine's row until commit and return how it stands; None when it is unknown."""
+    cursor = await tx.execute(
+        """
+        select m.name, m.owner_member_id, m.status, l.replica_id, l.epoch, l.daemon_instance_id,
+               coalesce(l.lease_until > farhand_now(), false) as leased,
+               exists (select from certificates c
+                        where c.instance_id = m.instance_id and c.machine_id = m.machine_id
+                          and c.serial = %s and c.revoked_at is null) as certificate_valid
+          from machines m
+          left join machine_connections l
+                 on l.instance_id = m.instance_id and l.machine_id = m.machine_id
+         where m.instance_id = %s and m.machine_id = %s
+           for no key update of m
+        """,
+        (serial, instance_id, machine_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    holder = None
+    if row["replica_id"] is not None and row["leased"]:
+        holder = Holder(
+            replica_id=row["replica_id"],
+            epoch=row["epoch"],
+            daemon_instance_id=row["daemon_instance_id"] or "",
+            replica_lives=await _lives(tx, row["replica_id"]),
+        )
+    return Admission(
+        name=row["name"],
+        owner_member_id=row["owner_member_id"],
+        status=MachineStatus(row["status"]),
+        certificate_valid=row["certificate_valid"],
+        holder=holder,
+    )
+
+
+async def _lives(tx: Tx, replica_id: ReplicaId) -> bool:
+    cursor = await tx.execute(
+        "select pg_try_advisory_xact_lock_shared(%s) as dead", (replica_lock(replica_id),)
+    )
+    row = await cursor.fetchone()
+    return row is None or not row["dead"]
+
+
+async def take(
+    tx: Tx,
+    instance_id: InstanceId,
+    machine_id: MachineId,
+    *,
+    replica_id: ReplicaId,
+    address: str,
+    hello: Hello,
+) -> int:
+    """Make this stream the machine's link and store what its Hello says; return the new epoch.
+
+    Waits for writes of the older stream that are under way; later ones fail. Call it with the
+    machine's row locked.
+    """
+    await tx.execute(
+        """
+        update machines
+           set trust_level = %s, chosen_by = %s, allow_inferred = %s, concurrency = %s, facts = %s,
+               capability = %s, daemon_version = %s, journal_id = %s, journal_counter = %s,
+               seen_at = farhand_now()
+         where instance_id = %s and machine_id = %s
+        """,
+        (
+            hello.trust_level,
+            hello.chosen_by,
+            hello.allow_inferred,
+            hello.concurrency or CONCURRENCY_DEFAULT,
+            Jsonb(facts_json(hello.facts)),
+            hello.capability,
+            hello.daemon_version,
+            hello.journal_id,
+            hello.journal_counter,
+            instance_id,
+            machine_id,
+        ),
+    )
+    cursor = await tx.execute(
+        """
+        insert into machine_connections as l
+               (instance_id, machine_id, replica_id, address, epoch, daemon_instance_id,
+                connected_at, lease_until)
+        values (%s, %s, %s, %s, 1, %s, farhand_now(), farhand_now() + make_interval(secs => %s))
+        on conflict (instance_id, machine_id) do update
+           set replica_id = excluded.replica_id, address = excluded.address, epoch = l.epoch + 1,
+               daemon_instance_id = excluded.daemon_instance_id,
+               connected_at = excluded.connected_at, lease_until = excluded.lease_until
+        returning epoch
+        """,
+        (
+            instance_id,
+            machine_id,
+            replica_id,
+            address,
+            hello.daemon_instance_id,
+            CONNECTION_LEASE_S,
+        ),
+    )
+    rows = await cursor.fetchall()
+    await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+    return int(rows[0]["epoch"])
+
+
+async def quarantine(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> None:
+    """Stop trusting a machine whose certificate two living daemons show; both links close."""
+    await tx.execute(
+        """
+        update machines set status = 'quarantined'
+         where instance_id = %s and machine_id = %s and status in ('active', 'paused')
+        """,
+        (instance_id, machine_id),
+    )
+    await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+
+
+async def renew(
+    connection: Tx, replica_id: ReplicaId, links: Sequence[tuple[HeldLink, float]]
+) -> None:
+    """Renew leases in one batch; each link comes with the seconds since it was last heard.
+
+    Two statements of their own, never in one transaction: together they would take the two rows of
+    a machine in the other order than ``take``.
+    """
+    arguments = {
+        "replica_id": replica_id,
+        "lease_s": CONNECTION_LEASE_S,
+        "instances": [link.instance_id for link, _ in links],
+        "machines": [link.machine_id for link, _ in links],
+        "epochs": [link.epoch for link, _ in links],
+        "ages": [age for _, age in links],
+    }
+    await connection.execute(
+        """
+        update machine_connections l
+           set lease_until = farhand_now() + make_interval(secs => %(lease_s)s)
+          from unnest(%(instances)s::uuid[], %(machines)s::uuid[], %(epochs)s::bigint[])
+               as held(instance_id, machine_id, epoch)
+         where l.instance_id = held.instance_id and l.machine_id = held.machine_id
+           and l.epoch = held.epoch and l.replica_id = %(replica_id)s
+        """,
+        arguments,
+    )
+    await connection.execute(
+        """
+        update machines m
+           set seen_at = greatest(m.seen_at, farhand_now() - make_interval(secs => held.age))
+          from unnest(%(instances)s::uuid[], %(machines)s::uuid[], %(ages)s::float8[])
+               as held(instance_id, machine_id, age)
+         where m.instance_id = held.instance_id and m.machine_id = held.machine_id
+        """,
+        arguments,
+    )
+
+
+async def standing(
+    connection: Tx, links: Sequence[HeldLink]
+) -> list[tuple[MachineId, MachineStatus, str, int]]:
+    """Return (machine, status, name, newest epoch) of these links' machines."""
+    cursor = await connection.execute(
+        """
+        select m.machine_id, m.status, m.name, coalesce(l.epoch, 0) as epoch
+          from unnest(%s::uuid[], %s::uuid[]) as held(instance_id, machine_id)
+          join machines m on m.instance_id = held.instance_id and m.machine_id = held.machine_id
+          left join machine_connections l
+                 on l.instance_id = m.instance_id and l.machine_id = m.machine_id
+        """,
+        ([link.instance_id for link in links], [link.machine_id for link in links]),
+    )
+    return [
+        (row["machine_id"], MachineStatus(row["status"]), row["name"], row["epoch"])
+        for row in await cursor.fetchall()
+    ]
+
+
+async def heard_since(connection: Tx, instance_id: InstanceId, machine_id: MachineId) -> float:
+    """Return how many seconds ago the machine was last heard by the holder of its link.
+
+    Infinite when no live link is held.
+    """
+    cursor = await connection.execute(
+        """
+        select extract(epoch from farhand_now() - m.seen_at)::float8 as age
+          from machines m
+          join machine_connections l
+            on l.instance_id = m.instance_id and l.machine_id = m.machine_id
+         where m.instance_id = %s and m.machine_id = %s
+           and l.replica_id is not null and l.lease_until > farhand_now()
+        """,
+        (instance_id, machine_id),
+    )
+    row = await cursor.fetchone()
+    return float("inf") if row is None or row["age"] is None else row["age"]
+
+
+async def release(connection: Tx, link: HeldLink) -> None:
+    """Say that the stream of this epoch is over; a newer one is not touched."""
+    await connection.execute(
+        """
+        update machine_connections
+           set replica_id = null, lease_until = null
+         where instance_id = %s and machine_id = %s and epoch = %s
+        """,
+        (link.instance_id, link.machine_id, link.epoch),
+    )
+
+
+def facts_json(facts: Facts) -> dict[str, Any]:
+    """Return the facts as stored: ``home`` is bytes on the wire, text with escapes here."""
+    return {
+        "hostname": facts.hostname,
+        "os": facts.os,
+        "os_version": facts.os_version,
+        "arch": facts.arch,
+        "user": facts.user,
+        "home": facts.home.decode("utf-8", "surrogateescape"),
+        "cpus": facts.cpus,
+        "memory_bytes": facts.memory_bytes,
+        "time_zone": facts.time_zone,
+    }
+
+
+async def hold(tx: Tx, link: HeldLink) -> bool:
+    """Hold the epoch until commit; False when it is not the newest any more."""
+    cursor = await tx.execute(
+        HELD,
+        {"instance_id": link.instance_id, "machine_id": link.machine_id, "epoch": link.epoch},
+    )
+    return await cursor.fetchone() is not None
+
+
+async def ask_to_probe(connection: Tx, machine_id: MachineId) -> None:
+    """Have whichever replica holds the machine's link ping it and note when it was heard."""
+    await connection.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))

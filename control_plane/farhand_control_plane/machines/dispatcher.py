@@ -1,0 +1,194 @@
+"""From the queue to the machine: claims, offers and cancels for the links that are here.
+
+One look at a machine's queue runs at a time; who wants another meanwhile only leaves a mark.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from farhand_control_plane.db import attempts, claims
+from farhand_control_plane.db.claims import Claimed
+from farhand_control_plane.db.command_end import announce
+from farhand_control_plane.db.listen import COMMANDS, Listener
+from farhand_control_plane.db.pool import Database
+from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.machine_link import MachineLink
+from farhand_control_plane.machines.news import AttemptNews
+from farhand_shared.errors import Unavailable
+from farhand_shared.ids import AttemptId, MachineId
+from farhand_shared.reconcile import (
+    Indeterminate,
+    Outcome,
+    Reoffer,
+    SendCancel,
+    SendGone,
+    reconcile,
+)
+
+_log = logging.getLogger(__name__)
+
+RETRY_S: Final = 1.0  # after the database was away
+
+
+class Dispatcher:
+    """Brings work to the machines of this replica's links."""
+
+    def __init__(self, database: Database, listener: Listener, hub: Hub, news: AttemptNews) -> None:
+        self._database = database
+        self._hub = hub
+        self._news = news
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._unsubscribe = listener.subscribe(COMMANDS, self._on_notification)
+        self._closed = False
+
+    async def close(self) -> None:
+        self._closed = True
+        self._unsubscribe()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _on_notification(self, machine_id: str) -> None:
+        """Something is queued or to be stopped there; ``""``: anything may be, anywhere."""
+        if not machine_id:
+            self.look_everywhere()
+        elif (link := self._hub.link(MachineId(machine_id))) is not None:
+            link.may_have_queue = True
+            self.kick(link)
+
+    def look_everywhere(self) -> None:
+        """Look at every queue: the net under lost notifications."""
+        for link in self._hub.links():
+            link.may_have_queue = True
+            self.kick(link)
+
+    def kick(self, link: MachineLink) -> None:
+        """Look at a machine's queue now, or again after the look that is under way."""
+        if self._closed or not link.is_open:
+            return
+        link.look_again = True
+        if not link.dispatching:
+            link.dispatching = True
+            task = asyncio.create_task(self._look(link), name=f"dispatch-{link.name}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _look(self, link: MachineLink) -> None:
+        try:
+            while link.look_again and link.is_open:
+                link.look_again = False
+                try:
+                    await self._send_cancels(link)
+                    await self._claim_all(link)
+                except Unavailable as error:
+                    _log.warning("cannot look at the queue of %s: %s", link.name, error)
+                    await asyncio.sleep(RETRY_S)  # back-off
+                    link.look_again = True
+        finally:
+            link.dispatching = False
+
+    async def _send_cancels(self, link: MachineLink) -> None:
+        sent = [attempt_id for attempt_id, run in link.runs.items() if run.stop_sent]
+        async with self._database.autocommit() as connection:
+            stopping = await claims.to_stop(connection, link.held, sent)
+        for attempt_id, reason in stopping:
+            link.cancel(attempt_id, reason)
+
+    async def _claim_all(self, link: MachineLink) -> None:
+        while link.is_open and link.free_slots > 0:
+            async with self._database.transaction() as tx:
+                claimed = await claims.claim_next(tx, link.held, link.journal)
+            if claimed is None:
+                # A notification that came meanwhile has set ``look_again``: it decides anew.
+                link.may_have_queue = link.look_again
+                return
+            if isinstance(claimed, Claimed):
+                link.offer(claimed.ref, claimed.offer)
+                self._news.note(claimed.ref.attempt_id)
+
+    async def reconcile(self, link: MachineLink, server_time_ms: int) -> None:
+        """Compare what the machine holds with what is recorded, answer its Hello, offer again.
+
+        Nothing of an older stream can be written any more: the epoch was taken before.
+        """
+        hello = link.hello
+        async with self._database.transaction() as tx:
+            held = await attempts.of_machine(
+                tx, link.held, [live.attempt_id for live in hello.live]
+            )
+            runs = {
+                attempt.ref.attempt_id: link.hold_run(
+                    attempt.ref,
+                    stdout_stored=attempt.view.stdout_stored,
+                    stderr_stored=attempt.view.stderr_stored,
+                )
+                for attempt in held
+            }
+            views = [
+                attempts.resuming_at(
+                    attempt.view, *link.resume_offsets(runs[attempt.ref.attempt_id])
+                )
+                for attempt in held
+            ]
+            outcomes = reconcile(views, hello)
+            lost = [
+                await attempts.lose(
+                    tx,
+                    link.held,
+                    link.name,
+                    runs[AttemptId(outcome.attempt_id)].ref,
+                    outcome.reason,
+                )
+                for outcome in outcomes
+                if isinstance(outcome, Indeterminate)
+            ]
+            await announce(tx, [end for end in lost if end is not None])
+        link.session.welcome(
+            server_time_ms=server_time_ms,
+            stream_epoch=link.held.epoch,
+            machine_name=link.name,
+            views=views,
+            outcomes=outcomes,
+        )
+        self._keep_live(link, outcomes, {view.attempt_id for view in views if view.result_hash})
+        for outcome in outcomes:
+            if isinstance(outcome, Reoffer):
+                await self._offer_again(link, outcome)
+
+    def _keep_live(
+        self, link: MachineLink, outcomes: Sequence[Outcome], recorded: set[str]
+    ) -> None:
+        """Drop the runs of attempts that are over, show the others to followers."""
+        live = {
+            outcome.attempt_id
+            for outcome in outcomes
+            if not isinstance(outcome, Indeterminate | SendGone)
+        } - recorded
+        for attempt_id, run in list(link.runs.items()):
+            if attempt_id not in live:
+                run.close()
+                del link.runs[attempt_id]
+        for outcome in outcomes:
+            run_ = link.runs.get(AttemptId(outcome.attempt_id))
+            if run_ is None:
+                continue
+            run_.stop_sent = run_.stop_sent or isinstance(outcome, SendCancel)
+            if not isinstance(outcome, Reoffer):
+                link.show_run(run_)
+
+    async def _offer_again(self, link: MachineLink, outcome: Reoffer) -> None:
+        attempt_id = AttemptId(outcome.attempt_id)
+        async with self._database.transaction() as tx:
+            claimed = await claims.claim_next(tx, link.held, link.journal, attempt_id=attempt_id)
+        if isinstance(claimed, Claimed):
+            link.offer(claimed.ref, claimed.offer)
+            return
+        if claimed is not None:
+            # Refused or expired, but the machine may have it after all: a tombstone makes sure.
+            self._news.note(attempt_id)
+            link.session.cancel(attempt_id, "expired")
+        run = link.runs.pop(attempt_id, None)
+        if run is not None:
+            run.close()

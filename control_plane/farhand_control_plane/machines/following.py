@@ -1,0 +1,300 @@
+"""An attempt as a stream of frames, from wherever its bytes are: here in memory, or in the store.
+
+While the machine's link is on this replica the bytes come from the run's window as they arrive; a
+client too slow for the window reads what it missed from the store. Otherwise the database is
+followed, woken by notifications. Either way frames come in order and none twice.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from farhand_control_plane.db import commands, output
+from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db.pool import Database
+from farhand_control_plane.machines.attempt_run import BOTH, AttemptRun, Piece, Reader
+from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.limits import OutputLimits
+from farhand_control_plane.machines.machine_link import MachineLink
+from farhand_shared.command import TERMINAL, AttemptState, CommandResult, ExitReason
+from farhand_shared.exec_frames import FrameKind, encode_frame, encode_json_frame, result_to_json
+from farhand_shared.ids import AttemptId, InstanceId
+from farhand_shared.limits import KIB
+from farhand_shared.link_events import Stream
+
+LOOK_S: Final = 1.0  # the net under lost notifications
+READ_BYTES: Final = 512 * KIB
+_KIND: Final = {Stream.STDOUT: FrameKind.STDOUT, Stream.STDERR: FrameKind.STDERR}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """What a client has already, in bytes of each stream."""
+
+    stdout: int = 0
+    stderr: int = 0
+
+
+class Follower:
+    """Follows one attempt for one client."""
+
+    def __init__(
+        self,
+        database: Database,
+        hub: Hub,
+        *,
+        instance_id: InstanceId,
+        attempt_id: AttemptId,
+        position: Position,
+        limits: OutputLimits,
+    ) -> None:
+        self._database = database
+        self._hub = hub
+        self._instance_id = instance_id
+        self._attempt_id = attempt_id
+        self._taken = {Stream.STDOUT: position.stdout, Stream.STDERR: position.stderr}
+        self._limits = limits
+        self._told: tuple[object, ...] = ()  # the state that the client knows
+        self._exit_told = False
+        self._done = False
+
+    async def frames(self) -> AsyncIterator[bytes]:
+        """Yield one or more whole frames at a time; ends after ``COMMITTED``.
+
+        What was yielded counts as delivered when the next item is asked for.
+        """
+        with self._hub.watch(self._attempt_id) as news:
+            while not self._done:
+                news.clear()
+                held = self._hub.run(self._attempt_id)
+                source = self._live(*held, news) if held else self._stored(news)
+                async for frames in source:
+                    yield frames
+
+    # From memory
+
+    async def _live(
+        self, link: MachineLink, run: AttemptRun, news: asyncio.Event
+    ) -> AsyncIterator[bytes]:
+        """Follow a run until its end is committed, or its link is gone."""
+        reader = Reader(news, dict(self._taken))
+        run.attach(reader)
+        try:
+            while True:
+                if reader.cursor < run.first:
+                    async for frames in self._catch_up(run):
+                        yield frames
+                        reader.taken.update(self._taken)
+                        link.acknowledge(run)
+                    reader.cursor = max(reader.cursor, run.first)
+                    continue
+                news.clear()
+                out = self._state_frames(run)
+                for piece in run.next_pieces(reader):
+                    out += self._piece_frames(piece)
+                drained = reader.cursor == run.first + len(run.window)
+                if run.result is not None and drained:
+                    out += self._end_frames(run)
+                if out:
+                    yield b"".join(out)
+                    reader.taken.update(self._taken)
+                    link.acknowledge(run)
+                if self._done or run.detached:
+                    return
+                if not out:
+                    await news.wait()
+        finally:
+            run.detach(reader)
+            link.acknowledge(run)
+
+    def _state_frames(self, run: AttemptRun) -> list[bytes]:
+        if run.started is None:
+            return []
+        return self._tell_state({"state": AttemptState.STARTED.value})
+
+    def _piece_frames(self, piece: Piece) -> list[bytes]:
+        """Return the frames of a piece's part that the client does not have yet."""
+        taken = self._taken[piece.stream]
+        if piece.end <= taken:
+            return []
+        start = max(piece.start, taken)
+        out = []
+        if start > taken:
+            out.append(_omitted(piece.stream, taken, start))
+        if piece.data is None:
+            out.append(_omitted(piece.stream, start, piece.end))
+        else:
+            data = piece.data if start == piece.start else piece.data[start - piece.start :]
+            out.append(encode_frame(_KIND[piece.stream], data))
+        self._taken[piece.stream] = piece.end
+        return out
+
+    def _end_frames(self, run: AttemptRun) -> list[bytes]:
+        out: list[bytes] = []
+        if not self._exit_told and run.result is not None:
+            self._exit_told = True
+            out.append(_exit(run.result.result, committed=run.ended is not None))
+        if run.ended is not None:
+            out.append(encode_frame(FrameKind.COMMITTED))
+            self._done = True
+        return out
+
+    async def _catch_up(self, run: AttemptRun) -> AsyncIterator[bytes]:
+        """Read what the window has let go, stream by stream, up to where the window begins."""
+        for stream in BOTH:
+            while (taken := self._taken[stream]) < (until := run.window_start(stream)):
+                tail = run.streams[stream].tail
+                data = await self._read(stream, taken, min(READ_BYTES, until - taken))
+                if not data and tail is not None:
+                    data = tail.read(taken, min(READ_BYTES, until - taken))
+                if data:
+                    self._taken[stream] = taken + len(data)
+                    yield encode_frame(_KIND[stream], data)
+                    continue
+                resumes = min(await self._next_stored(stream, taken), until)
+                if tail is not None and taken < tail.start:
+                    resumes = min(resumes, tail.start)
+                self._taken[stream] = resumes
+                yield _omitted(stream, taken, resumes)
+
+    # From the store
+
+    async def _stored(self, news: asyncio.Event) -> AsyncIterator[bytes]:
+        """Follow the database until the end, or until a link of this replica has the attempt."""
+        while True:
+            news.clear()
+            async with self._database.autocommit() as connection:
+                view = await commands.of_attempt(connection, self._instance_id, self._attempt_id)
+            if view is None:
+                yield encode_json_frame(
+                    FrameKind.ERROR,
+                    {"code": "not_found", "message": "the attempt is not kept any more"},
+                )
+                self._done = True
+                return
+            for frame in self._view_frames(view):
+                yield frame
+            over = view.state in TERMINAL
+            for stream in BOTH:
+                async for frames in self._stored_stream(view, stream, over=over):
+                    yield frames
+            if over:
+                if not self._exit_told:
+                    self._exit_told = True
+                    yield _exit(view.result or end_without_result(view), committed=True)
+                yield encode_frame(FrameKind.COMMITTED)
+                self._done = True
+                return
+            if self._hub.run(self._attempt_id) is not None:
+                return
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await news.wait()
+            except TimeoutError:
+                continue
+
+    async def _stored_stream(
+        self, view: CommandView, stream: Stream, *, over: bool
+    ) -> AsyncIterator[bytes]:
+        """Yield what is stored of a stream from the client's position on."""
+        total = _produced(view, stream)
+        while True:
+            taken = self._taken[stream]
+            if taken >= (total if over else _stored(view, stream)):
+                return
+            data = await self._read(stream, taken, READ_BYTES)
+            if data:
+                self._taken[stream] = taken + len(data)
+                yield encode_frame(_KIND[stream], data)
+                continue
+            resumes = await self._next_stored(stream, taken)
+            if over:
+                resumes = min(resumes, total)
+            elif resumes > _stored(view, stream):
+                return
+            self._taken[stream] = resumes
+            yield _omitted(stream, taken, resumes)
+
+    def _view_frames(self, view: CommandView) -> list[bytes]:
+        match view.state:
+            case AttemptState.QUEUED:
+                seen: datetime | None = view.machine_seen_at
+                return self._tell_state(
+                    {
+                        "state": view.state.value,
+                        "waiting_for": view.machine_name,
+                        "online": view.machine_online,
+                        "since": None if seen is None else seen.isoformat(),
+                        "until": view.start_expires_at.isoformat(),
+                    },
+                    same_as=(view.state, view.machine_online),
+                )
+            case AttemptState.STARTED | AttemptState.STOPPING:
+                return self._tell_state({"state": AttemptState.STARTED.value})
+            case _:
+                return []
+
+    def _tell_state(
+        self, value: dict[str, Any], *, same_as: tuple[object, ...] | None = None
+    ) -> list[bytes]:
+        """Return a state frame unless the client knows the state."""
+        state = same_as or (value["state"],)
+        if self._told == state:
+            return []
+        self._told = state
+        return [encode_json_frame(FrameKind.STATE, value)]
+
+    async def _read(self, stream: Stream, offset: int, limit: int) -> bytes:
+        async with self._database.autocommit() as connection:
+            return await output.read(
+                connection, self._instance_id, self._attempt_id, stream, offset, limit
+            )
+
+    async def _next_stored(self, stream: Stream, offset: int) -> int:
+        """Return where stored bytes go on after a gap; far beyond any stream when nowhere."""
+        async with self._database.autocommit() as connection:
+            extents: Sequence[output.Extent] = await output.extents(
+                connection, self._instance_id, self._attempt_id, stream
+            )
+        return next((extent.start for extent in extents if extent.start > offset), 1 << 62)
+
+
+def end_without_result(view: CommandView) -> CommandResult:
+    """Return how a command ended that its machine never told about, in a result's words."""
+    match view.state:
+        case AttemptState.CANCELLED_BEFORE_START | AttemptState.SUPERSEDED:
+            reason = ExitReason.CANCEL
+        case AttemptState.REFUSED | AttemptState.EXPIRED:
+            reason = ExitReason.REFUSED
+        case _:
+            reason = ExitReason.INDETERMINATE
+    return CommandResult(
+        reason=reason,
+        error_code=view.reason or view.state.value,
+        error=view.error or f"the command is {view.state.value}",
+    )
+
+
+def _produced(view: CommandView, stream: Stream) -> int:
+    if view.result is None:
+        return _stored(view, stream)
+    totals = view.result.stdout if stream is Stream.STDOUT else view.result.stderr
+    return totals.produced
+
+
+def _stored(view: CommandView, stream: Stream) -> int:
+    return view.stdout_stored if stream is Stream.STDOUT else view.stderr_stored
+
+
+def _omitted(stream: Stream, start: int, end: int) -> bytes:
+    return encode_json_frame(
+        FrameKind.OMITTED, {"stream": stream.value, "offset": start, "length": end - start}
+    )
+
+
+def _exit(result: CommandResult, *, committed: bool) -> bytes:
+    return encode_json_frame(
+        FrameKind.EXIT, {"result": result_to_json(result), "committed": committed}
+    )

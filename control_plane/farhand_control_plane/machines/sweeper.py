@@ -1,0 +1,65 @@
+"""What time does to commands: queued ones expire, machines that never came back are given up."""
+
+import asyncio
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from farhand_control_plane.db import attempts, claims, partitions
+from farhand_control_plane.db.pool import Database
+from farhand_control_plane.machines.dispatcher import Dispatcher
+from farhand_shared.errors import FarhandError
+
+_log = logging.getLogger(__name__)
+
+EXPIRE_S: Final = 5.0
+LOOK_EVERYWHERE_EVERY: Final = 2  # rounds; the net under lost notifications
+DAILY_EVERY: Final = 24 * 3600 // 5  # rounds
+UNSEEN_DAYS: Final = 7  # a machine away for longer: its running commands are called lost
+OUTPUT_DAYS: Final = 30
+
+
+class Sweeper:
+    """Runs in every replica; rows are taken with SKIP LOCKED, so that they share the work."""
+
+    def __init__(
+        self, database: Database, dispatcher: Dispatcher, *, expire_s: float = EXPIRE_S
+    ) -> None:
+        self._database = database
+        self._dispatcher = dispatcher
+        self._expire_s = expire_s
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="sweep-commands")
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        round_ = 0
+        while True:
+            try:
+                await self.sweep(daily=round_ % DAILY_EVERY == 0)
+                if round_ % LOOK_EVERYWHERE_EVERY == 0:
+                    self._dispatcher.look_everywhere()
+            except FarhandError as error:
+                _log.warning("cannot sweep commands: %s", error)
+            round_ += 1
+            await asyncio.sleep(self._expire_s)  # the interval itself
+
+    async def sweep(self, *, daily: bool = False) -> None:
+        """Do one round."""
+        async with self._database.transaction() as tx:
+            await claims.expire_queued(tx)
+        if not daily:
+            return
+        async with self._database.transaction() as tx:
+            await attempts.give_up_unseen(tx, after_days=UNSEEN_DAYS)
+        async with self._database.transaction() as tx:
+            await partitions.make_output_weeks(tx)
+        async with self._database.transaction() as tx:
+            before = datetime.now(UTC) - timedelta(days=OUTPUT_DAYS)
+            await partitions.drop_output_before(tx, before)
