@@ -99,7 +99,7 @@ async def source_kind(tx: Tx, instance_id: InstanceId, source_id: SourceId) -> s
 
 
 async def find_event(
-    tx: Tx, instance_id: InstanceId, source_id: SourceId, provider_event_id: str, revision: str = ""
+    tx: Tx, instance_id: InstanceId, source_id: SourceId, provider_event_id: str, revision: str
 ) -> TriggerView | None:
     """Return the Trigger that an event became; None when it has not arrived."""
     return await _one_trigger(
@@ -108,6 +108,45 @@ async def find_event(
         " and tr.revision = %s",
         (instance_id, source_id, provider_event_id, revision),
     )
+
+
+async def newest_revision(
+    tx: Tx, instance_id: InstanceId, source_id: SourceId, provider_event_id: str
+) -> TriggerView | None:
+    """Return an event as it stands after its edits; None when it has not arrived."""
+    return await _one_trigger(
+        tx,
+        "tr.instance_id = %s and tr.source_id = %s and tr.provider_event_id = %s"
+        " order by tr.thread_seq desc limit 1",
+        (instance_id, source_id, provider_event_id),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fate:
+    """What became of a Trigger."""
+
+    eval_id: EvalId | None  # the first that judged it
+    delivered_to: tuple[TicketId, ...]
+
+
+async def fate(tx: Tx, instance_id: InstanceId, trigger_id: TriggerId) -> Fate:
+    """Return what became of a Trigger."""
+    cursor = await tx.execute(
+        """
+        select (select eval_id from eval_triggers
+                 where instance_id = %(instance)s and trigger_id = %(trigger)s
+                 order by eval_id limit 1) as eval_id,
+               array(select ticket_id from deliveries
+                      where instance_id = %(instance)s and trigger_id = %(trigger)s
+                      order by created_at, ticket_id) as delivered_to
+        """,
+        {"instance": instance_id, "trigger": trigger_id},
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        return Fate(eval_id=None, delivered_to=())
+    return Fate(eval_id=row["eval_id"], delivered_to=tuple(row["delivered_to"]))
 
 
 async def triggers_of_eval(tx: Tx, instance_id: InstanceId, eval_id: EvalId) -> list[TriggerView]:

@@ -57,14 +57,6 @@ class OutboxView:
     sent_at: datetime | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Claimed:
-    """A row that one relay holds: as ``sending`` until its claim lapses, or as ``unknown``."""
-
-    row: OutboxView  # its state before the claim: ready is sent, any other is looked up
-    source_kind: str
-
-
 async def enqueue(
     tx: Tx,
     instance_id: InstanceId,
@@ -121,48 +113,50 @@ async def enqueue(
     return OutboxId(row["outbox_id"])
 
 
-async def claim_next(tx: Tx) -> Claimed | None:
-    """Claim one due row of any instance, the first of its Thread; None when none is due.
+# A row waits while an earlier one of its Thread is on its way; drafts and dead rows hold nobody up.
+_FIRST_OF_ITS_THREAD = """
+    o.state in ('ready', 'sending', 'unknown')
+    and exists (select from threads th
+                  join sources so
+                    on so.instance_id = th.instance_id and so.source_id = th.source_id
+                 where th.instance_id = o.instance_id and th.thread_id = o.thread_id
+                   and so.kind = %(kind)s)
+    and not exists (select from outbox earlier
+                     where earlier.instance_id = o.instance_id
+                       and earlier.thread_id = o.thread_id
+                       and earlier.thread_position < o.thread_position
+                       and earlier.state in ('ready', 'sending', 'unknown'))
+"""
 
-    A row waits while an earlier one of its Thread is on its way; drafts and dead rows hold nobody
-    up. ``ready`` becomes ``sending``; a ``sending`` row that is due again lost its relay.
+
+async def claim_next(tx: Tx, source_kind: str) -> OutboxView | None:
+    """Claim one due row of any instance, for a channel of this kind; None when none is due.
+
+    The view has the state from before: ``ready`` is to be sent and is ``sending`` from now on;
+    any other lost its relay or its answer, is to be looked up, and is ``unknown``.
     """
     cursor = await tx.execute(
         f"""
         with due as (
           select o.instance_id, o.outbox_id, o.state
             from outbox o
-           where o.state in ('ready', 'sending', 'unknown') and o.next_try_at <= farhand_now()
-             and not exists (
-                   select from outbox earlier
-                    where earlier.instance_id = o.instance_id
-                      and earlier.thread_id = o.thread_id
-                      and earlier.thread_position < o.thread_position
-                      and earlier.state in ('ready', 'sending', 'unknown'))
+           where o.next_try_at <= farhand_now() and {_FIRST_OF_ITS_THREAD}
            order by o.next_try_at, o.thread_position
            limit 1
-             for no key update skip locked
-        ), claimed as (
-          update outbox o
-             set state = case when o.state = 'ready' then 'sending' else 'unknown' end,
-                 tries = o.tries + 1,
-                 next_try_at = farhand_now() + %(claim_s)s * interval '1 second'
-            from due
-           where o.instance_id = due.instance_id and o.outbox_id = due.outbox_id
-          returning {_ROW}, due.state as was
+             for no key update of o skip locked
         )
-        select o.*, so.kind as source_kind
-          from claimed o
-          join threads th on th.instance_id = o.instance_id and th.thread_id = o.thread_id
-          join sources so on so.instance_id = th.instance_id and so.source_id = th.source_id
-        """,
-        {"claim_s": CLAIM_S},
+        update outbox o
+           set state = case when o.state = 'ready' then 'sending' else 'unknown' end,
+               tries = o.tries + 1,
+               next_try_at = farhand_now() + %(claim_s)s * interval '1 second'
+          from due
+         where o.instance_id = due.instance_id and o.outbox_id = due.outbox_id
+        returning {_ROW}, due.state as was
+        """,  # noqa: S608 - constants of this module
+        {"kind": source_kind, "claim_s": CLAIM_S},
     )
     row = await cursor.fetchone()
-    if row is None:
-        return None
-    source_kind, was = row.pop("source_kind"), row.pop("was")
-    return Claimed(row=_view({**row, "state": was}), source_kind=source_kind)
+    return None if row is None else _view({**row, "state": row.pop("was")})
 
 
 async def settle(
@@ -197,14 +191,34 @@ async def settle(
     return cursor.rowcount == 1
 
 
-async def next_due(tx: Tx) -> float | None:
-    """Return the seconds until some row is due (0: now); None when nothing is on its way."""
+async def postpone(tx: Tx, row: OutboxView, settlement: Settlement, error: str) -> None:
+    """Write that a try of a row that is ready again did not go out: its claim was rolled back."""
+    await tx.execute(
+        """
+        update outbox
+           set state = %s, error = %s, tries = tries + 1,
+               next_try_at = farhand_now() + %s * interval '1 second'
+         where instance_id = %s and outbox_id = %s and state = 'ready'
+        """,
+        (
+            settlement.state.value,
+            error,
+            settlement.retry_in_s,
+            row.instance_id,
+            row.outbox_id,
+        ),
+    )
+
+
+async def next_due_s(tx: Tx, source_kind: str) -> float | None:
+    """Return the seconds until some row of this kind is due (0: now); None when none is planned."""
     cursor = await tx.execute(
-        """
-        select extract(epoch from min(next_try_at) - farhand_now())::float8 as due_s
-          from outbox
-         where state in ('ready', 'sending', 'unknown')
-        """
+        f"""
+        select extract(epoch from min(o.next_try_at) - farhand_now())::float8 as due_s
+          from outbox o
+         where {_FIRST_OF_ITS_THREAD}
+        """,  # noqa: S608 - a constant of this module
+        {"kind": source_kind},
     )
     row = await cursor.fetchone()
     return None if row is None or row["due_s"] is None else max(0.0, float(row["due_s"]))
@@ -215,7 +229,8 @@ async def get(tx: Tx, instance_id: InstanceId, outbox_id: OutboxId) -> OutboxVie
     if not is_id(outbox_id):
         return None
     cursor = await tx.execute(
-        f"select {_ROW} from outbox o where o.instance_id = %s and o.outbox_id = %s",
+        f"select {_ROW} from outbox o"  # noqa: S608 - a constant of this module
+        " where o.instance_id = %s and o.outbox_id = %s",
         (instance_id, outbox_id),
     )
     row = await cursor.fetchone()
@@ -234,7 +249,7 @@ async def list_(
            and (%(all)s or o.state = any(%(states)s))
          order by o.thread_position desc
          limit %(limit)s
-        """,
+        """,  # noqa: S608 - a constant of this module
         {
             "instance": instance_id,
             "all": not states,

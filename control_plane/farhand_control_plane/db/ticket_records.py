@@ -1,7 +1,7 @@
 """Tickets, Assignments and reports as rows: made, locked, closed.
 
-Locks are taken in one order everywhere: thread, executor's session, ticket, trigger, router's
-session, instance (the events, last).
+Locks are taken in one order everywhere: thread, attempts, executor's session, ticket, trigger,
+router's session, instance (the events, last).
 """
 
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from datetime import datetime
 from psycopg.types.json import Jsonb
 
 from farhand_control_plane.db import sessions
+from farhand_control_plane.db.ticket_facts import OPEN_STATES
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.words import (
     AssignmentEnd,
@@ -25,6 +26,7 @@ from farhand_shared.ids import (
     MemberId,
     ReportId,
     SessionId,
+    ThreadId,
     TicketId,
     is_id,
     new_id,
@@ -99,6 +101,19 @@ async def lock(
     """
     if not is_id(ticket_id):
         return None
+    keys = {"instance": instance_id, "ticket": ticket_id, "open": list(OPEN_STATES)}
+    if to_close:
+        await tx.execute(
+            """
+            select from attempts a
+              join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
+             where a.instance_id = %(instance)s and c.ticket_id = %(ticket)s
+               and a.state = any(%(open)s)
+             order by a.attempt_id
+               for update of a
+            """,
+            keys,
+        )
     strength = "for update" if to_close else "for no key update"
     await tx.execute(
         f"""
@@ -108,8 +123,8 @@ async def lock(
                               where instance_id = %(instance)s and ticket_id = %(ticket)s
                                 and ended_at is null)
            {strength}
-        """,
-        {"instance": instance_id, "ticket": ticket_id},
+        """,  # noqa: S608 - one of two constants
+        keys,
     )
     cursor = await tx.execute(
         """
@@ -223,8 +238,30 @@ async def add_report(
 
 async def has_report(tx: Tx, instance_id: InstanceId, report_id: ReportId) -> bool:
     """Tell whether a report is there."""
+    if not is_id(report_id):
+        return False
     cursor = await tx.execute(
         "select 1 from reports where instance_id = %s and report_id = %s", (instance_id, report_id)
+    )
+    return await cursor.fetchone() is not None
+
+
+async def has_ticket(tx: Tx, instance_id: InstanceId, ticket_id: TicketId) -> bool:
+    """Tell whether this instance has a Ticket of that id."""
+    if not is_id(ticket_id):
+        return False
+    cursor = await tx.execute(
+        "select 1 from tickets where instance_id = %s and ticket_id = %s", (instance_id, ticket_id)
+    )
+    return await cursor.fetchone() is not None
+
+
+async def has_thread(tx: Tx, instance_id: InstanceId, thread_id: ThreadId) -> bool:
+    """Tell whether this instance has a Thread of that id."""
+    if not is_id(thread_id):
+        return False
+    cursor = await tx.execute(
+        "select 1 from threads where instance_id = %s and thread_id = %s", (instance_id, thread_id)
     )
     return await cursor.fetchone() is not None
 
