@@ -40,21 +40,24 @@ class Channel:
         """Keep frames for the next `flush`, so that several leave in one system call."""
         self._unsent += frames
 
-    def flush(self) -> None:
-        """Send what is kept, as far as the socket takes it. A peer that is gone is noticed by
-        `receive`, not here: what it sent before it went must still be read.
+    def flush(self) -> bool:
+        """Send what is kept, as far as the socket takes it; False when the peer is gone.
+
+        Going on after False is `receive`'s business: what the peer sent before it went must still
+        be read. What was kept has then certainly not arrived.
         """
         while self._unsent:
             try:
                 sent = self._socket.send(self._unsent)
             except BlockingIOError:
                 self.blocked = True
-                return
+                return True
             except OSError:
-                self._unsent = b""
-                break
+                self._unsent, self.blocked = b"", False
+                return False
             self._unsent = self._unsent[sent:]
         self.blocked = False
+        return True
 
     def receive(self) -> list[tuple[int, bytes]] | None:
         """Give the frames that arrived, maybe none; None once the peer is gone."""

@@ -35,10 +35,13 @@ class SupervisorConnection:
         self._fd = connected.fileno()
         loop.add_reader(self._fd, self._readable)
 
-    def send(self, frames: bytes) -> None:
-        """Send frames; never blocks, a supervisor that does not read gets them later."""
+    def send(self, frames: bytes) -> bool:
+        """Send frames; never blocks, a supervisor that does not read gets them later.
+
+        False: it is gone and has not got them; `on_gone` follows.
+        """
         self._channel.put(frames)
-        self._flush()
+        return self._flush()
 
     def end_writing(self) -> None:
         """Tell an idle supervisor to end; `on_gone` follows."""
@@ -66,15 +69,16 @@ class SupervisorConnection:
         for kind, payload in frames:
             self._on_frame(self, kind, payload)
 
-    def _flush(self) -> None:
+    def _flush(self) -> bool:
         if self._fd < 0:
-            return
-        self._channel.flush()
+            return False
+        reached = self._channel.flush()
         if self._channel.blocked and not self._writing:
             self._loop.add_writer(self._fd, self._flush)
         elif self._writing and not self._channel.blocked:
             self._loop.remove_writer(self._fd)
         self._writing = self._channel.blocked
+        return reached
 
 
 def connect_in_folder(folder: Path, name: str) -> socket.socket:

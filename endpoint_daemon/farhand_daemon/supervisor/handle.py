@@ -162,9 +162,10 @@ class CommandHandle:
     # -- for the pool ------------------------------------------------------------------------------
 
     def send_go(self, connection: SupervisorConnection) -> None:
-        self.go_sent = True
-        self.state = HandleState.RUNNING
-        connection.send(wire.frame(wire.GO))
+        """Send GO. When the supervisor is gone nothing was started, and the pool tries another."""
+        if connection.send(wire.frame(wire.GO)):
+            self.go_sent = True
+            self.state = HandleState.RUNNING
 
     def attach(self, connection: SupervisorConnection) -> None:
         """Take the connection to the supervisor and tell it what it has missed."""

@@ -92,6 +92,7 @@ class SupervisorPool:
         self._refill_timer: asyncio.TimerHandle | None = None
         self._retire_timer: asyncio.TimerHandle | None = None
         self._server_started_at = time.monotonic()
+        self._fork_server_lives = True  # else requests wait for the next one
         self._threads: set[asyncio.Future[None]] = set()
         self._closed = False
         self._digest_of: Callable[[str], bytes] = lambda attempt_id: b""
@@ -190,9 +191,10 @@ class SupervisorPool:
                 await self._until_empty(self._connections)
         for connection in self._connections:
             connection.close()
-        self.loop.remove_reader(self._fork_server.fileno())
-        self._fork_server.end()
-        self._in_thread(self._fork_server.reap)
+        if self._fork_server_lives:
+            self.loop.remove_reader(self._fork_server.fileno())
+            self._fork_server.end()
+            self._in_thread(self._fork_server.reap)
         for handle in self.handles.values():
             if handle.sync_timer is not None:
                 handle.sync_timer.cancel()
@@ -225,14 +227,15 @@ class SupervisorPool:
         return connection
 
     def _ask_for_forks(self) -> None:
-        while self._waiting_for_fork:
+        while self._waiting_for_fork and self._fork_server_lives:
             try:
                 self._fork_server.request(self._waiting_for_fork[0])
             except BlockingIOError:
                 self.loop.add_writer(self._fork_server.fileno(), self._ask_for_forks)
                 return
             self._waiting_for_fork.pop(0).close()
-        self.loop.remove_writer(self._fork_server.fileno())
+        if self._fork_server_lives:
+            self.loop.remove_writer(self._fork_server.fileno())
 
     def _connect(self, ours: socket.socket) -> SupervisorConnection:
         connection = SupervisorConnection(self.loop, ours, self._on_frame, self._on_gone)
@@ -265,6 +268,7 @@ class SupervisorPool:
         if not self._fork_server.is_gone() or self._closed:
             return
         gone = self._fork_server
+        self._fork_server_lives = False
         self.loop.remove_reader(gone.fileno())
         self.loop.remove_writer(gone.fileno())
         self._in_thread(gone.reap)
@@ -277,6 +281,7 @@ class SupervisorPool:
             return
         self._server_started_at = time.monotonic()
         self._fork_server = ForkServer(state_dir)
+        self._fork_server_lives = True
         self.loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
         self._ask_for_forks()
         self._refill_soon()

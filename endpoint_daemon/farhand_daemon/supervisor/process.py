@@ -90,6 +90,11 @@ class SupervisorProcess:
         if self.channel is not None:
             self.channel.put(frames)
 
+    def flush(self) -> None:
+        """Send what is queued, as far as it goes without waiting."""
+        if self.channel is not None:
+            self.channel.flush()
+
     def take_frames(self) -> list[tuple[int, bytes]]:
         """Give the frames that have arrived; an absent daemon is an absent `channel` afterwards."""
         frames, self._frames = self._frames, []

@@ -206,6 +206,7 @@ class RunningCommand:
                 "produced": [ring.produced for ring in rings],
             }
             process.put(wire.frame(wire.SNAPSHOT, dumps(snapshot)))
+            process.flush()
         return []
 
     def _on_signal(self, pid: int, output: OutputPump, ending: Ending) -> None:
