@@ -303,20 +303,16 @@ async def _heartbeat(replica: "Replica", url: str) -> None:
 
 async def _expire(replica: "Replica") -> None:
     """Close what is due, in small transactions, and look again when the next thing is."""
-    from datetime import UTC, datetime
-
-    from farhand_control_plane.ingest import tickets
+    from farhand_control_plane.ingest import due
 
     while True:
         async with replica.database.transaction() as tx:
-            changed = await tickets.expire_due(tx)
+            changed = await due.expire_due(tx)
         if changed:
             continue
         async with replica.database.transaction() as tx:
-            due = await tickets.next_due(tx)
-        wait_s = EXPIRY_CHECK_S
-        if due is not None:
-            wait_s = min(wait_s, max(0.5, (due - datetime.now(UTC)).total_seconds()))
+            next_s = await due.next_due_s(tx)
+        wait_s = EXPIRY_CHECK_S if next_s is None else min(EXPIRY_CHECK_S, max(0.5, next_s))
         await asyncio.sleep(wait_s)  # a schedule
 
 

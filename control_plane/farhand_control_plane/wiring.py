@@ -1,7 +1,9 @@
 """The composition root: the only place that knows every part of a replica and joins them."""
 
 import asyncio
+import socket
 from dataclasses import dataclass
+from typing import Final
 
 from farhand_control_plane.agents.router import RouterAgent
 from farhand_control_plane.agents.worker import WorkerAgent
@@ -27,6 +29,8 @@ from farhand_control_plane.machines.service import MachineService, MachineSettin
 from farhand_shared.errors import InvalidInput
 from farhand_shared.ids import ReplicaId, new_id
 from farhand_shared.redact import Secret
+
+_EVERY_INTERFACE: Final = ("0.0.0.0", "::")  # noqa: S104  # recognised
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +90,7 @@ async def prepare(dsn: str) -> Prepared:
 def join(
     settings: Settings, prepared: Prepared, instance_key: Secret, ports: tuple[int, int]
 ) -> Replica:
-    """Return a replica whose parts wait to be started. ``ports``: of enrolment and of links."""
+    """Return a replica whose parts wait to be started; ``ports`` are of enrolment and of links."""
     database, bootstrap = prepared.database, prepared.bootstrap
     listener = Listener(database.dsn)
     replica_id = ReplicaId(new_id())
@@ -101,6 +105,7 @@ def join(
         settings=MachineSettings(
             enrol_bind=f"{_bracketed(settings.bind)}:{enrol_port}",
             link_bind=f"{_bracketed(settings.bind)}:{link_port}",
+            link_advertise=f"{_bracketed(_advertised_host(settings))}:{link_port}",
         ),
     )
     router_model, worker_model = models(settings)
@@ -168,6 +173,22 @@ def models(settings: Settings) -> tuple[ModelClient, ModelClient]:
         return ModelClient(ModelService(model=name, base_url=settings.model_base_url, api_key=key))
 
     return client(settings.router_model or settings.model), client(settings.model)
+
+
+def _advertised_host(settings: Settings) -> str:
+    """Return where machines reach us: what the operator says, or what this computer seems to be."""
+    if settings.public_host:
+        return settings.public_host
+    if settings.bind not in _EVERY_INTERFACE:
+        return settings.bind
+    family = socket.AF_INET6 if ":" in settings.bind else socket.AF_INET
+    somewhere = "2001:db8::1" if ":" in settings.bind else "192.0.2.1"  # reserved for documents
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((somewhere, 9))  # sends nothing: it asks which way it would go
+            return str(probe.getsockname()[0])
+    except OSError:  # no network: this computer's name is all there is
+        return socket.gethostname()
 
 
 def _bracketed(host: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from farhand_control_plane.client.api import Api, Refused, path_with
+from farhand_control_plane.client.api import Api, Body, Refused, path_with
 from farhand_shared.errors import FarhandError, Unavailable
 from farhand_shared.exec_frames import FrameDecoder, FrameKind
 
@@ -227,7 +227,8 @@ def _show_command(api: Api, command_id: str, screen: Screen) -> None:
     status = command["exit_status"]
     how = command["state"] if status is None else f"exit {status}"
     screen.heading(f"{command['machine']} $ {command['title']}  [{how}]")
-    if screen.for_people:
+    body = None if screen.for_people else _whole_output(api, command["attempt_id"])
+    if body is None:
         for name in ("stdout", "stderr"):
             stream = command[name]
             screen.output(stream["head"].encode("utf-8", "replace"))
@@ -236,7 +237,6 @@ def _show_command(api: Api, command_id: str, screen: Screen) -> None:
             screen.output(stream["tail"].encode("utf-8", "replace"))
         return
     decoder = FrameDecoder()
-    body = api.open("GET", f"/v1/attempts/{command['attempt_id']}/output?stdout=0&stderr=0")
     with contextlib.closing(body):
         for chunk in body.chunks():
             for frame in decoder.feed(chunk):
@@ -245,6 +245,16 @@ def _show_command(api: Api, command_id: str, screen: Screen) -> None:
                 elif frame.kind is FrameKind.OMITTED:
                     gap = frame.json()
                     screen.progress(f"{gap['length']:,} bytes of {gap['stream']} were not kept")
+
+
+def _whole_output(api: Api, attempt_id: str) -> Body | None:
+    """Return the bytes of both streams; None when the token in hand may only read text."""
+    try:
+        return api.open("GET", f"/v1/attempts/{attempt_id}/output?stdout=0&stderr=0")
+    except Refused as error:
+        if error.status == 403:
+            return None
+        raise
 
 
 def _ended(payload: dict[str, Any]) -> str:
