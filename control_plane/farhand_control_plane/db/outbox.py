@@ -156,7 +156,10 @@ async def claim_next(tx: Tx, source_kind: str) -> OutboxView | None:
         {"kind": source_kind, "claim_s": CLAIM_S},
     )
     row = await cursor.fetchone()
-    return None if row is None else _view({**row, "state": row.pop("was")})
+    if row is None:
+        return None
+    was = row.pop("was")
+    return _view({**row, "state": was})
 
 
 async def settle(
