@@ -88,17 +88,19 @@ class Daemon:
         self._log.write("daemon_started", pid=os.getpid(), live=len(attempts.live))
         dialling = asyncio.create_task(client.run(), name="link-client")
         order = asyncio.create_task(orders.get(), name="orders")
+        ended_all = False
         try:
             await asyncio.wait({dialling, order}, return_when=asyncio.FIRST_COMPLETED)
             if dialling.done():
                 return await self._not_wanted(dialling.result(), warden)
+            ended_all = isinstance(order.result(), EndAll)
             await self._carry_out(order.result(), orders, warden)
             return 0
         finally:
             for task in (dialling, order, *([self._captured] if self._captured else [])):
                 task.cancel()
             await asyncio.gather(dialling, order, return_exceptions=True)
-            await attempts.close()
+            await attempts.close(quit_leftovers=ended_all)
             self._stopped()
 
     def _listen_for_orders(self, lifeline: int | None) -> "asyncio.Queue[Leave | EndAll]":

@@ -5,7 +5,7 @@ an idle stream wakes only when a ping arrives.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final, NoReturn, cast
 
 import grpc
@@ -43,7 +43,7 @@ class LinkStream:
         link: DaemonLink,
         *,
         read: ReadSpool,
-        perform: Callable[[DaemonAction], Awaitable[None]],
+        perform: Callable[[DaemonAction], None],
         on_welcome: Callable[[Welcome], None],
     ) -> None:
         self._link = link
@@ -124,11 +124,11 @@ class LinkStream:
                 raise StreamEnded(_reason(error.code(), error.details())) from error
             if isinstance(message, bytes):
                 self._heard_at = boot_seconds()
-                await self._take(message)
+                self._take(message)
             else:
                 raise StreamEnded(_reason(await call.code(), await call.details()))
 
-    async def _take(self, message: bytes) -> None:
+    def _take(self, message: bytes) -> None:
         try:
             actions = self._link.receive(codec.decode_down(message), boot_seconds())
         except ProtocolError as error:
@@ -141,7 +141,7 @@ class LinkStream:
             elif isinstance(action, Welcomed):
                 self._welcomed = True
                 self._on_welcome(action.welcome)
-            await self._perform(action)
+            self._perform(action)
         self._due.set()  # answers are due at once
 
 

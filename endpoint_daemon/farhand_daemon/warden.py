@@ -9,8 +9,8 @@ import asyncio
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, Final
 
 from farhand_daemon import results
 from farhand_daemon.attempts import Attempts
@@ -19,7 +19,7 @@ from farhand_daemon.boot_clock import boot_seconds
 from farhand_daemon.command_env import CommandEnvironment
 from farhand_daemon.event_log import EventLog
 from farhand_daemon.greeting import Greeting, JournalMark
-from farhand_daemon.machine_file import Ceiling, MachineFile
+from farhand_daemon.machine_file import Ceiling
 from farhand_daemon.plan import Deny, Plan, judge
 from farhand_daemon.spool import BytesGone
 from farhand_daemon.supervisor import records
@@ -84,7 +84,6 @@ class Warden:
         self._attempts: Attempts | None = None
         self._queue: deque[StartOffered] = deque()
         self._running: set[str] = set()
-        self._turn = asyncio.Lock()  # one start or cancel at a time, so that none overtakes another
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._changed = asyncio.Event()
@@ -124,26 +123,27 @@ class Warden:
 
     # What the link asks
 
-    async def perform(self, action: DaemonAction) -> None:
-        """Do one action of the link; actions of one frame come in order."""
+    def perform(self, action: DaemonAction) -> None:
+        """Begin one action of the link; actions about the same attempt take effect in order.
+
+        What has to wait for the disk goes on as a task: tasks take their first step in the order
+        of their making, and that step already fixes the attempt's fate (see ``Attempts``). So
+        several starts share one flush of the journal.
+        """
         match action:
             case Acknowledged(attempt_id=attempt_id, stream=stream, offset=offset):
                 if handle := self._store.live.get(attempt_id):
                     handle.ack(_STREAMS[stream], offset)
             case StartOffered():
-                async with self._turn:
-                    await self._consider(action)
+                self._consider(action)
             case CancelAttempt():
-                async with self._turn:
-                    await self._cancel(action)
+                self._spawn(self._cancel(action))
             case ResultAcknowledged():
                 self._take_receipt(action)
             case ForgetAttempt(attempt_id=attempt_id):
-                async with self._turn:
-                    await self._forget(attempt_id)
+                self._spawn(self._forget(attempt_id))
             case Welcomed():
-                async with self._turn:
-                    await self._start_queued()
+                self._start_queued()
             case DigestConflict(attempt_id=attempt_id):
                 self._log.write("digest_conflict", attempt=attempt_id)
             case ApprovePlan(attempt_id=attempt_id):
@@ -152,39 +152,59 @@ class Warden:
             case Closed() | DrainRequested():
                 return  # the stream's own business
 
-    async def _consider(self, offered: StartOffered) -> None:
-        attempt_id = offered.offer.attempt_id
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="warden")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _consider(self, offered: StartOffered) -> None:
+        offer = offered.offer
         if self._stopping:
-            self._link.forget(attempt_id)  # unanswered: the next daemon is offered it again
+            self._link.forget(offer.attempt_id)  # unanswered: the next daemon is offered it again
             return
-        verdict = self._judge(offered.offer)
+        verdict = self._judge(offered)
         if isinstance(verdict, Deny):
-            self._refuse(offered.offer, verdict)
-        elif self._queue or not self._has_room():
-            if len(self._queue) < LOCAL_QUEUE:
-                self._queue.append(offered)
-            else:
-                self._refuse(
-                    offered.offer,
-                    Deny(
-                        reason_code="busy",
-                        message=f"{len(self._running)} commands run and {LOCAL_QUEUE} wait on this "
-                        "machine already; try again later or raise concurrency in machine.toml",
-                    ),
-                )
+            self._refuse(offer, verdict)
+        elif not self._queue and self._has_room():
+            self._launch(offer, verdict)
+        elif len(self._queue) < LOCAL_QUEUE:
+            self._queue.append(offered)
         else:
-            await self._start(offered, verdict)
+            self._refuse(
+                offer,
+                Deny(
+                    reason_code="busy",
+                    message=f"{len(self._running)} commands run and {LOCAL_QUEUE} wait on this "
+                    "machine already; try again later or raise concurrency in machine.toml",
+                ),
+            )
+
+    def _start_queued(self) -> None:
+        """Start what waits, as far as there is room; nothing before the server has welcomed us."""
+        while self._queue and self._link.may_start and not self._stopping and self._has_room():
+            offered = self._queue.popleft()
+            verdict = self._judge(offered)  # the machine file may have changed meanwhile
+            if isinstance(verdict, Deny):
+                self._refuse(offered.offer, verdict)
+            else:
+                self._launch(offered.offer, verdict)
 
     def _has_room(self) -> bool:
         try:
             return len(self._running) < self._ceiling.current().concurrency
         except InvalidInput:
-            return True  # the verdict that follows refuses with the fault
+            return True  # the verdict refuses with the fault
 
-    def _judge(self, offer: Offer) -> Plan | Deny:
-        """Return the verdict of the machine file as it is at this moment."""
+    def _judge(self, offered: StartOffered) -> Plan | Deny:
+        """Return the verdict on an offer by the machine file as it is at this moment."""
+        offer = offered.offer
         if not is_id(offer.attempt_id):
             return Deny(reason_code="bad_attempt_id", message="the attempt's id is not a UUID")
+        if boot_seconds() > offered.start_by:
+            return Deny(
+                reason_code="expired",
+                message=f"it could not start within {offer.start_within_ms:,} ms of arriving",
+            )
         if hashlib.sha256(offer.spec).digest() != offer.input_digest:
             return Deny(
                 reason_code="digest_mismatch",
@@ -199,57 +219,44 @@ class Warden:
         except InvalidInput as error:
             return Deny(reason_code="machine_file_invalid", message=str(error))
         verdict = judge(offer, spec, machine)
-        if isinstance(verdict, Plan) and (fault := self._space_fault()) is not None:
-            return Deny(reason_code="disk_full", message=fault)
+        if isinstance(verdict, Plan) and (problem := self._store.space_problem()) is not None:
+            return Deny(reason_code="disk_full", message=problem)
         return verdict
 
-    async def _start_queued(self) -> None:
-        """Start what waits, as far as there is room; nothing before the server has welcomed us."""
-        while self._queue and self._link.may_start and not self._stopping and self._has_room():
-            offered = self._queue.popleft()
-            verdict = self._judge(offered.offer)  # the file may have changed meanwhile
-            if isinstance(verdict, Deny):
-                self._refuse(offered.offer, verdict)
-            else:
-                await self._start(offered, verdict)
-
-    async def _start(self, offered: StartOffered, plan: Plan) -> None:
-        offer = offered.offer
-        if boot_seconds() > offered.start_by:
-            self._refuse(
-                offer,
-                Deny(
-                    reason_code="expired",
-                    message=f"it could not start within {offer.start_within_ms:,} ms of arriving",
-                ),
-            )
-            return
-        spec = self._spawn_spec(plan, self._ceiling.current())
+    def _launch(self, offer: Offer, plan: Plan) -> None:
         self._running.add(offer.attempt_id)
-        decision = await self._store.start(offer.attempt_id, offer.input_digest, spec)
+        self._spawn(self._start(offer, plan))
+
+    async def _start(self, offer: Offer, plan: Plan) -> None:
+        attempt_id = offer.attempt_id
+        spec = SpawnSpec(
+            argv=plan.argv,
+            env=self._environment.with_added(plan.env, self._ceiling.current().env_allow),
+            cwd=plan.cwd,
+            timeout_ms=plan.execution_timeout_ms or None,
+            grace_ms=plan.grace_ms,
+        )
+        try:
+            decision = await self._store.start(attempt_id, offer.input_digest, spec)
+        except OSError as error:
+            self._running.discard(attempt_id)
+            reason = f"the journal cannot be written: {error.strerror or error}; make room for it"
+            self._refuse(offer, Deny(reason_code="journal_failed", message=reason))
+            return
         if decision is StartDecision.STARTED:
             self._link.decision(
                 Decision(
-                    attempt_id=offer.attempt_id,
+                    attempt_id=attempt_id,
                     verdict=Verdict.ALLOW,
                     plan_hash=plan.digest(),
                     tier=offer.tier,
                 )
             )
-            self._log.write("started", attempt=offer.attempt_id, command=offer.command_id)
+            self._log.write("started", attempt=attempt_id, command=offer.command_id)
+            self.wake()
         else:
-            self._running.discard(offer.attempt_id)
+            self._running.discard(attempt_id)
             self._answer_known(offer, decision)
-        self.wake()
-
-    def _spawn_spec(self, plan: Plan, machine: MachineFile) -> SpawnSpec:
-        return SpawnSpec(
-            argv=plan.argv,
-            env=self._environment.with_added(plan.env, machine.env_allow),
-            cwd=plan.cwd,
-            timeout_ms=plan.execution_timeout_ms or None,
-            grace_ms=plan.grace_ms,
-        )
 
     def _answer_known(self, offer: Offer, decision: StartDecision) -> None:
         """Answer an offer whose id the journal knows: nothing is started a second time."""
@@ -271,28 +278,33 @@ class Warden:
 
     async def _cancel(self, action: CancelAttempt) -> None:
         attempt_id = action.attempt_id
-        self._queue = deque(o for o in self._queue if o.offer.attempt_id != attempt_id)
-        handle = self._store.live.get(attempt_id)
-        if handle is None:
-            receipted = self._store.is_receipted(attempt_id)
-            await self._store.cancel(attempt_id, StopReason.CANCEL)  # leaves a tombstone
-            self._finish(attempt_id, _RECEIPTED if receipted else results.cancelled_before_start())
-        elif handle.record is None and handle.loss is None:
-            await self._store.cancel(attempt_id, StopReason.CANCEL)  # its exit is the answer
         self._log.write("cancelled", attempt=attempt_id, reason=action.reason)
+        self._queue = deque(o for o in self._queue if o.offer.attempt_id != attempt_id)
+        if attempt_id in self._store.live:
+            await self._store.cancel(attempt_id, StopReason.CANCEL)  # its end is the answer
+            return
+        if self._store.is_receipted(attempt_id):
+            self._finish(attempt_id, _RECEIPTED)
+            return
+        try:
+            await self._store.cancel(attempt_id, StopReason.CANCEL)  # leaves a tombstone
+        except OSError as error:
+            # Unanswered: the server says it again after the next Hello.
+            self._log.write("tombstone_failed", attempt=attempt_id, reason=str(error))
+            return
+        self._finish(attempt_id, results.cancelled_before_start())
 
     def _take_receipt(self, action: ResultAcknowledged) -> None:
         if not action.same:
             self._log.write("other_result_recorded", attempt=action.attempt_id)
-        if action.attempt_id in self._store.live:
-            self._store.acknowledge_result(action.attempt_id, action.result_hash)
+        self._store.acknowledge_result(action.attempt_id, action.result_hash)
         self._changed.set()
 
     async def _forget(self, attempt_id: str) -> None:
-        self._queue = deque(o for o in self._queue if o.offer.attempt_id != attempt_id)
         self._log.write("forgotten_by_server", attempt=attempt_id)
+        self._queue = deque(o for o in self._queue if o.offer.attempt_id != attempt_id)
         await self._store.forget(attempt_id)
-        self._running.discard(attempt_id)
+        self._running.discard(attempt_id)  # its end is told to nobody
         self._changed.set()
 
     def _refuse(self, offer: Offer, deny: Deny) -> None:
@@ -316,12 +328,17 @@ class Warden:
     # What the supervisors report (CommandListener)
 
     def command_started(self, handle: CommandHandle, started: records.Started) -> None:
+        # What is told while the store is being opened is found in its handles by ``adopt``.
+        if self._attempts is None:
+            return
         self._link.started(self._started(handle, started))
         self.wake()
 
     def output_produced(
         self, handle: CommandHandle, stream: records.Stream, produced_bytes: int
     ) -> None:
+        if self._attempts is None:
+            return
         self._link.produced(handle.attempt_id, _WIRE_STREAMS[stream], produced_bytes)
         self.wake()
 
@@ -333,6 +350,8 @@ class Warden:
         self._ended(handle)
 
     def _ended(self, handle: CommandHandle) -> None:
+        if self._attempts is None:
+            return
         result = self._result_of(handle)
         if result is not None:
             self._report_gaps(handle)
@@ -340,14 +359,7 @@ class Warden:
             self._log.write("ended", attempt=handle.attempt_id, reason=result.reason.value)
         self._running.discard(handle.attempt_id)
         self._changed.set()
-        if self._queue:
-            task = asyncio.create_task(self._take_turn_for_queue(), name="start-queued")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-
-    async def _take_turn_for_queue(self) -> None:
-        async with self._turn:
-            await self._start_queued()
+        self._start_queued()
 
     def _started(self, handle: CommandHandle, started: records.Started) -> Started:
         return Started(
@@ -368,7 +380,7 @@ class Warden:
             StreamTotals(
                 produced=handle.produced(stream),
                 omitted_from=first[index],
-                omitted=handle.omitted_bytes(stream),
+                omitted=sum(high - low for low, high in gaps[index]),
             )
             for index, stream in enumerate(records.Stream)
         )
@@ -417,9 +429,8 @@ class Warden:
         """Start nothing more; with a reason also end what runs (TERM, grace, KILL)."""
         self._stopping = True
         if reason is not None:
-            async with self._turn:
-                for attempt_id in list(self._running):
-                    await self._store.cancel(attempt_id, reason)
+            for attempt_id in list(self._running):
+                await self._store.cancel(attempt_id, reason)
 
     async def ended(self) -> None:
         """Return when no command runs any more."""
