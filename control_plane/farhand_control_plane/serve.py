@@ -31,7 +31,6 @@ LOGGER = logging.getLogger(__name__)
 HEARTBEAT_S: Final = 15.0
 LAG_PROBE_S: Final = 0.5
 LAG_LOGGED_S: Final = 0.25
-EXPIRY_CHECK_S: Final = 30.0
 UPKEEP_S: Final = 24 * 3600.0
 OUTPUT_KEPT_S: Final = 30 * 24 * 3600.0
 RETRY_FIRST_S: Final = 0.2
@@ -176,7 +175,7 @@ class _Process:
             "engine": replica.engine.run,
             "relay": replica.relay.run,
             "heartbeat": lambda: _heartbeat(replica, where["url"]),
-            "expiry": lambda: _expire(replica),
+            "due": replica.due.run,
             "upkeep": lambda: _upkeep(replica),
             "loop-lag": _watch_lag,
         }
@@ -299,21 +298,6 @@ async def _heartbeat(replica: "Replica", url: str) -> None:
             await replicas.register(tx, replica.replica_id, url, __version__)
             await replicas.forget_dead(tx)
         await asyncio.sleep(HEARTBEAT_S)  # a schedule
-
-
-async def _expire(replica: "Replica") -> None:
-    """Close what is due, in small transactions, and look again when the next thing is."""
-    from farhand_control_plane.ingest import due
-
-    while True:
-        async with replica.database.transaction() as tx:
-            changed = await due.expire_due(tx)
-        if changed:
-            continue
-        async with replica.database.transaction() as tx:
-            next_s = await due.next_due_s(tx)
-        wait_s = EXPIRY_CHECK_S if next_s is None else min(EXPIRY_CHECK_S, max(0.5, next_s))
-        await asyncio.sleep(wait_s)  # a schedule
 
 
 async def _upkeep(replica: "Replica") -> None:

@@ -22,6 +22,7 @@ from farhand_control_plane.db.migrate import upgrade
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.domain.words import SessionKind
 from farhand_control_plane.engine.engine import Engine
+from farhand_control_plane.ingest.due import DueLoop
 from farhand_control_plane.ingest.tickets import reply_sent
 from farhand_control_plane.llm.client import ModelClient, ModelService
 from farhand_control_plane.llm.planner.app import MODEL_NAME, planner_app
@@ -45,6 +46,7 @@ class Replica:
     machines: MachineService
     engine: Engine
     relay: Relay
+    due: DueLoop
     event_streams: EventStreams
     app: App
     models: tuple[ModelClient, ...]
@@ -151,6 +153,7 @@ def join(
         machines=machines,
         engine=engine,
         relay=relay,
+        due=DueLoop(database),
         event_streams=event_streams,
         app=create_app(services, machines.execs),
         models=(router_model, worker_model),
