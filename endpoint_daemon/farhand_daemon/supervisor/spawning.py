@@ -63,7 +63,7 @@ def spawn(
     try:
         os.chdir(cwd)
     except OSError as error:
-        raise _cwd_failure(cwd, error) from None
+        raise cwd_failure(cwd, error) from None
     previous = os.umask(umask)
     try:
         path = find_program(argv[0], env)
@@ -169,7 +169,7 @@ def _first_with_nul(argv: list[bytes], env: list[tuple[bytes, bytes]]) -> tuple[
     return "cwd", 0
 
 
-def _cwd_failure(cwd: bytes, error: OSError) -> SpawnFailure:
+def cwd_failure(cwd: bytes, error: OSError) -> SpawnFailure:
     denied = error.errno in (errno.EACCES, errno.EPERM)
     kind = "cwd_denied" if denied else "cwd_missing"
     why = {
