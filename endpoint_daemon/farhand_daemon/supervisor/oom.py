@@ -1,8 +1,8 @@
 """Tell a kill by the kernel's out-of-memory killer from any other SIGKILL, where that is possible.
 
-Linux, cgroup v2: the kernel counts such kills per cgroup. The count is of the supervisor's own
-cgroup, so a command that somebody kills by hand in the very moment another one of ours runs out of
-memory is mistaken for the second; nothing but the word in the report depends on it.
+Linux counts such kills per cgroup. The count is of the supervisor's own cgroup, so a command that
+somebody kills by hand in the very moment another one of ours runs out of memory is mistaken for
+the second; nothing but the word in the report depends on it.
 
 Imported by the fork server: small parts of the standard library only.
 """
@@ -39,12 +39,19 @@ class OomCounter:
 
 
 def own_memory_events() -> str | None:
-    """Give the path of our cgroup's memory.events, or None where there is none."""
+    """Give the path of the file with our cgroup's count (v2, else v1), or None without one."""
     try:
         with open("/proc/self/cgroup", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("0::"):
-                    return f"/sys/fs/cgroup{line[3:].strip()}/memory.events"
+            lines = [line.rstrip("\n").split(":", 2) for line in file]
     except OSError:
         return None
+    for _, controllers, path in sorted(lines, key=lambda line: line[1] != ""):
+        if controllers == "":
+            file_name = f"/sys/fs/cgroup{path.rstrip('/')}/memory.events"
+        elif "memory" in controllers.split(","):
+            file_name = f"/sys/fs/cgroup/memory{path.rstrip('/')}/memory.oom_control"
+        else:
+            continue
+        if os.path.exists(file_name):
+            return file_name
     return None
