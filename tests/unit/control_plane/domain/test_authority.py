@@ -67,76 +67,76 @@ def test_a_direct_command_of_the_machines_owner_starts_without_ticket_and_mandat
 
 
 _Case = tuple[str, dict[str, Any], str]
-REFUSED: list[_Case] = (
-    [
-        (f"ticket {outcome}", {"ticket": ticket(outcome=outcome)}, "ticket_closed")
-        for outcome in TicketOutcome
-    ]
-    + [
-        ("no mandate", {"ticket": ticket(mandate=None)}, "mandate_missing"),
-        ("withdrawn", {"ticket": mandate(withdrawn=True)}, "mandate_withdrawn"),
-        ("expired", {"ticket": mandate(valid_until=NOW)}, "mandate_expired"),
-        ("another mandate", {"mandate_hash": b"other"}, "mandate_changed"),
-        ("no mandate named", {"mandate_hash": None}, "mandate_changed"),
-        (
-            "may not run commands",
-            {"ticket": mandate(scope=replace(SCOPE, actions=frozenset({"reply"})))},
-            "out_of_scope",
-        ),
-        (
-            "tier above the mandate's",
-            {"ticket": mandate(scope=replace(SCOPE, tier_max=4))},
-            "out_of_scope",
-        ),
-        (
-            "machine not named",
-            {"ticket": mandate(scope=replace(SCOPE, machines=frozenset({MachineId("other")})))},
-            "out_of_scope",
-        ),
-        (
-            "policy lost an action",
-            {"policy": narrowed(actions=frozenset({"reply"}))},
-            "policy_changed",
-        ),
-        ("policy lowered the tier", {"policy": narrowed(tier_max=3)}, "policy_changed"),
-        (
-            "policy names machines now",
-            {"policy": narrowed(machines=frozenset({MachineId("laptop-id")}))},
-            "policy_changed",
-        ),
-        ("no member any more", {"requester_role": None}, "not_entitled"),
-        ("a viewer now", {"requester_role": MemberRole.VIEWER}, "not_entitled"),
-        (
-            "nobody may start",
-            {"policy": replace(POLICY, may_start=frozenset())},
-            "not_entitled",
-        ),
-        ("somebody else's machine", {"machine_owner_member_id": MemberId("bob")}, "not_owner"),
-        (
-            "inferred command, the machine's file does not allow it",
-            {"inferred": True},
-            "inferred_not_allowed",
-        ),
-        (
-            "command of an inferred ticket, though it says otherwise",
-            {"ticket": ticket(inferred=True, inferred_mode=AcceptMode.AUTO)},
-            "inferred_not_allowed",
-        ),
-        (
-            "the inferred ticket's rule was set back to observe",
-            {
-                "ticket": ticket(inferred=True, inferred_mode=AcceptMode.OBSERVE),
-                "machine_allow_inferred": True,
-            },
-            "policy_changed",
-        ),
-    ]
-    + [
-        (f"machine {status}", {"machine_status": status}, "machine_not_active")
-        for status in MachineStatus
-        if status is not MachineStatus.ACTIVE
-    ]
-)
+CLOSED: list[_Case] = [
+    (f"ticket {outcome}", {"ticket": ticket(outcome=outcome)}, "ticket_closed")
+    for outcome in TicketOutcome
+]
+UNUSABLE: list[_Case] = [
+    (f"machine {status}", {"machine_status": status}, "machine_not_active")
+    for status in MachineStatus
+    if status is not MachineStatus.ACTIVE
+]
+REFUSED: list[_Case] = [
+    *CLOSED,
+    *UNUSABLE,
+    ("no mandate", {"ticket": ticket(mandate=None)}, "mandate_missing"),
+    ("withdrawn", {"ticket": mandate(withdrawn=True)}, "mandate_withdrawn"),
+    ("expired", {"ticket": mandate(valid_until=NOW)}, "mandate_expired"),
+    ("another mandate", {"mandate_hash": b"other"}, "mandate_changed"),
+    ("no mandate named", {"mandate_hash": None}, "mandate_changed"),
+    (
+        "may not run commands",
+        {"ticket": mandate(scope=replace(SCOPE, actions=frozenset({"reply"})))},
+        "out_of_scope",
+    ),
+    (
+        "tier above the mandate's",
+        {"ticket": mandate(scope=replace(SCOPE, tier_max=4))},
+        "out_of_scope",
+    ),
+    (
+        "machine not named",
+        {"ticket": mandate(scope=replace(SCOPE, machines=frozenset({MachineId("other")})))},
+        "out_of_scope",
+    ),
+    (
+        "policy lost an action",
+        {"policy": narrowed(actions=frozenset({"reply"}))},
+        "policy_changed",
+    ),
+    ("policy lowered the tier", {"policy": narrowed(tier_max=3)}, "policy_changed"),
+    (
+        "policy names machines now",
+        {"policy": narrowed(machines=frozenset({MachineId("laptop-id")}))},
+        "policy_changed",
+    ),
+    ("no member any more", {"requester_role": None}, "not_entitled"),
+    ("a viewer now", {"requester_role": MemberRole.VIEWER}, "not_entitled"),
+    (
+        "nobody may start",
+        {"policy": replace(POLICY, may_start=frozenset())},
+        "not_entitled",
+    ),
+    ("somebody else's machine", {"machine_owner_member_id": MemberId("bob")}, "not_owner"),
+    (
+        "inferred command, the machine's file does not allow it",
+        {"inferred": True},
+        "inferred_not_allowed",
+    ),
+    (
+        "command of an inferred ticket, though it says otherwise",
+        {"ticket": ticket(inferred=True, inferred_mode=AcceptMode.AUTO)},
+        "inferred_not_allowed",
+    ),
+    (
+        "the inferred ticket's rule was set back to observe",
+        {
+            "ticket": ticket(inferred=True, inferred_mode=AcceptMode.OBSERVE),
+            "machine_allow_inferred": True,
+        },
+        "policy_changed",
+    ),
+]
 
 
 @pytest.mark.parametrize(
