@@ -169,7 +169,7 @@ class _Process:
     async def _serve(
         self, replica: "Replica", listening: socket.socket, stopped: "asyncio.Task[bool]"
     ) -> None:
-        http = _http_server(replica)
+        http = http_server(replica)
         where = self._where(replica, listening)
         loops: dict[str, Callable[[], Awaitable[None]]] = {
             "engine": replica.engine.run,
@@ -229,7 +229,7 @@ def _url(bind: str, port: int) -> str:
     return f"http://[{host}]:{port}" if ":" in host and host[0] != "[" else f"http://{host}:{port}"
 
 
-def _http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
+def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
     import contextlib
 
     import uvicorn

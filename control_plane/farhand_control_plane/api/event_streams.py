@@ -75,7 +75,7 @@ class EventStreams:
 
 
 def encode(event: StoredEvent) -> bytes:
-    """Return one event as the stream carries it; JSON has no line breaks, so one data line."""
+    """Return one event as the stream carries it: one line of ASCII, whatever counts as a break."""
     data = json.dumps(
         {
             "seq": event.seq,
@@ -86,7 +86,6 @@ def encode(event: StoredEvent) -> bytes:
             "payload": event.payload,
             "at": event.at.isoformat(),
         },
-        ensure_ascii=False,
         separators=(",", ":"),
     )
-    return f"id: {event.seq}\ndata: {data}\n\n".encode("utf-8", "replace")
+    return f"id: {event.seq}\ndata: {data}\n\n".encode("ascii")

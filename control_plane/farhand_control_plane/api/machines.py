@@ -108,8 +108,9 @@ async def find(tx: Tx, caller: Caller, name_or_id: str) -> MachineView:
 def checked_name(name: str) -> str:
     """Return a name that is fit for a machine; raise InvalidInput."""
     name = name.strip()
-    if not name or len(name) > _NAME_MAX or not name.isprintable():
+    if not name or len(name) > _NAME_MAX or not name.isprintable() or "/" in name:
         raise InvalidInput(
-            f"cannot call a machine {name[:_NAME_MAX]!r}: use 1 to {_NAME_MAX} printable characters"
+            f"cannot call a machine {name[:_NAME_MAX]!r}: "
+            f"use 1 to {_NAME_MAX} printable characters other than /"
         )
     return name

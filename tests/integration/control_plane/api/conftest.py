@@ -1,0 +1,82 @@
+"""The whole application of a replica in this process, on a fresh database, and clients of it."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from farhand_control_plane import wiring
+from farhand_control_plane.config import load
+from farhand_control_plane.db import tokens
+from farhand_control_plane.domain.access import ALL_SCOPES, Scope, new_token, token_hash
+from farhand_control_plane.wiring import Replica
+from farhand_shared.ids import InstanceId, MemberId
+from farhand_shared.redact import Secret
+
+MakeToken = Callable[..., Awaitable[str]]
+MakeClient = Callable[..., Awaitable[httpx.AsyncClient]]
+
+
+@pytest.fixture
+async def replica(migrated_url: str, tmp_path: Path) -> AsyncIterator[Replica]:
+    """A replica that hears and listens for machines; its engine and relay do not run."""
+    settings = load({"FARHAND_HOME": str(tmp_path)})
+    prepared = await wiring.prepare(migrated_url)
+    replica = wiring.join(settings, prepared, Secret(b"k" * 32), (0, 0))
+    await replica.listener.open()
+    await replica.machines.open()
+    replica.serving = True
+    try:
+        yield replica
+    finally:
+        replica.event_streams.close()
+        await replica.machines.close()
+        await replica.close()
+
+
+@pytest.fixture
+def make_token(replica: Replica) -> MakeToken:
+    """Make a token of the owner, with these scopes (all when none is named)."""
+
+    async def make(
+        *scopes: Scope, instance_id: InstanceId | None = None, member_id: MemberId | None = None
+    ) -> str:
+        token = new_token()
+        async with replica.database.transaction() as tx:
+            await tokens.create(
+                tx,
+                instance_id or replica.bootstrap.instance_id,
+                member_id or replica.bootstrap.owner_member_id,
+                name="test",
+                token_sha256=token_hash(token),
+                scopes=scopes or ALL_SCOPES,
+            )
+        return token
+
+    return make
+
+
+@pytest.fixture
+async def make_client(replica: Replica) -> AsyncIterator[MakeClient]:
+    """Give a client that presents a token, or none."""
+    made: list[httpx.AsyncClient] = []
+
+    async def make(token: str | None = None) -> httpx.AsyncClient:
+        client = httpx.AsyncClient(
+            transport=httpx.ASGITransport(replica.app, raise_app_exceptions=False),
+            base_url="http://farhand.test",
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
+        )
+        made.append(client)
+        return client
+
+    yield make
+    for client in made:
+        await client.aclose()
+
+
+@pytest.fixture
+async def client(make_client: MakeClient, make_token: MakeToken) -> httpx.AsyncClient:
+    """A client with every scope."""
+    return await make_client(await make_token())

@@ -1,0 +1,122 @@
+"""Live events over a real connection."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+
+from farhand_control_plane.db import events
+from farhand_control_plane.ports import listening_socket
+from farhand_control_plane.serve import http_server
+from farhand_control_plane.wiring import Replica
+from farhand_shared.ids import new_id
+
+
+@pytest.fixture
+async def live(replica: Replica, make_token) -> AsyncIterator[httpx.AsyncClient]:
+    """A client over a socket: streams pass as they come."""
+    server = http_server(replica)
+    listening = listening_socket("127.0.0.1", 0)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    token = await make_token()
+    async with httpx.AsyncClient(
+        base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=10
+    ) as client:
+        yield client
+        replica.event_streams.close()
+    server.should_exit = True
+    await serving
+
+
+@asynccontextmanager
+async def stream(
+    client: httpx.AsyncClient, headers: dict[str, str] | None = None, **params: Any
+) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+    async with client.stream("GET", "/v1/events", params=params, headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        lines = answer.aiter_lines()
+        assert (await anext(lines)).startswith(":")  # it is open
+
+        async def parsed() -> AsyncIterator[dict[str, Any]]:
+            async for line in lines:
+                if line.startswith("data: "):
+                    yield json.loads(line.removeprefix("data: "))
+
+        yield parsed()
+
+
+async def emit(replica: Replica, kind: str, **more: Any) -> int:
+    async with replica.database.transaction() as tx:
+        return await events.emit(tx, replica.bootstrap.instance_id, kind, **more)
+
+
+async def test_stored_events_come_first_and_new_ones_as_they_happen(
+    replica: Replica, live: httpx.AsyncClient
+) -> None:
+    first = await emit(replica, "one", payload={"text": "ä\n\u2028"})
+    async with stream(live, after=first - 1) as found, asyncio.timeout(5):
+        event = await anext(found)
+        assert (event["seq"], event["kind"]) == (first, "one")
+        assert event["payload"] == {"text": "ä\n\u2028"}
+        second = await emit(replica, "two")
+        assert (await anext(found))["seq"] == second
+
+
+async def test_without_a_number_only_what_happens_from_now_on_comes(
+    replica: Replica, live: httpx.AsyncClient
+) -> None:
+    await emit(replica, "old")
+    async with stream(live) as found, asyncio.timeout(5):
+        new = await emit(replica, "new")
+        assert (await anext(found))["seq"] == new
+
+
+async def test_a_client_that_comes_back_misses_nothing_and_sees_nothing_twice(
+    replica: Replica, live: httpx.AsyncClient
+) -> None:
+    first = await emit(replica, "n")
+    async with stream(live, after=first - 1) as found, asyncio.timeout(5):
+        assert (await anext(found))["seq"] == first
+    away = [await emit(replica, "n") for _ in range(3)]
+    async with stream(live, headers={"Last-Event-ID": str(first)}) as found, asyncio.timeout(5):
+        assert [(await anext(found))["seq"] for _ in away] == away
+
+
+async def test_events_of_a_thread_or_ticket_can_be_had_alone(
+    replica: Replica, live: httpx.AsyncClient
+) -> None:
+    thread_id, ticket_id = new_id(), new_id()
+    start = await emit(replica, "noise")
+    wanted = await emit(replica, "wanted", thread_id=thread_id)
+    await emit(replica, "noise", thread_id=new_id())
+    ours = await emit(replica, "ours", ticket_id=ticket_id)
+    async with stream(live, after=start, thread_id=thread_id) as found, asyncio.timeout(5):
+        assert (await anext(found))["seq"] == wanted
+    async with stream(live, after=start, ticket_id=ticket_id) as found, asyncio.timeout(5):
+        assert (await anext(found))["seq"] == ours
+
+
+@pytest.mark.parametrize(
+    ("params", "headers"),
+    [({"thread_id": "x"}, {}), ({"after": -1}, {}), ({}, {"Last-Event-ID": "x"})],
+)
+async def test_a_wrong_place_to_start_is_refused(
+    client: httpx.AsyncClient, params: dict[str, Any], headers: dict[str, str]
+) -> None:
+    answer = await client.get("/v1/events", params=params, headers=headers)
+    assert answer.status_code == 400
+
+
+async def test_an_open_stream_does_not_hold_the_servers_stop(
+    replica: Replica, live: httpx.AsyncClient
+) -> None:
+    async with stream(live) as found, asyncio.timeout(5):
+        replica.event_streams.close()
+        with pytest.raises(StopAsyncIteration):
+            await anext(found)
