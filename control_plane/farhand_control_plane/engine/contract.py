@@ -50,7 +50,8 @@ class LogItem:
     """One entry of the append-only log.
 
     ``kind``: ``input`` (a read batch), ``assistant`` (what the model said, with its calls),
-    ``tool_results`` (payload ``{"results": [{"call_id", "content"}]}``), ``notice``, ``compaction``.
+    ``tool_results`` (payload ``{"results": [{"call_id", "content"}]}``), ``notice``,
+    ``compaction``.
     """
 
     item_seq: int
@@ -155,7 +156,11 @@ class Agent(Protocol):
         ...
 
     async def settle(self, tx: Tx, ref: SessionRef, items: Sequence[LogItem]) -> None:
-        """Called in the releasing transaction when the model had nothing more to call."""
+        """Called in the releasing transaction when the model had nothing more to call.
+
+        Possibly again for the same last item (a release that found a new message is not one), so
+        what it writes carries a key. It may write to its own session: that keeps it awake.
+        """
         ...
 
     async def give_up(self, tx: Tx, ref: SessionRef, reason: str) -> None:
