@@ -7,6 +7,7 @@ epoch has committed nothing of an older stream can.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
@@ -243,14 +244,13 @@ async def standing(
     ]
 
 
-async def heard_since(connection: Tx, instance_id: InstanceId, machine_id: MachineId) -> float:
-    """Return how many seconds ago the machine was last heard by the holder of its link.
-
-    Infinite when no live link is held.
-    """
+async def seen_by_holder(
+    connection: Tx, instance_id: InstanceId, machine_id: MachineId
+) -> datetime | None:
+    """Return when the machine was last heard on its link; None when no live link is held."""
     cursor = await connection.execute(
         """
-        select extract(epoch from farhand_now() - m.seen_at)::float8 as age
+        select m.seen_at
           from machines m
           join machine_connections l
             on l.instance_id = m.instance_id and l.machine_id = m.machine_id
@@ -260,7 +260,7 @@ async def heard_since(connection: Tx, instance_id: InstanceId, machine_id: Machi
         (instance_id, machine_id),
     )
     row = await cursor.fetchone()
-    return float("inf") if row is None or row["age"] is None else row["age"]
+    return None if row is None else row["seen_at"]
 
 
 async def release(connection: Tx, link: HeldLink) -> None:
@@ -299,6 +299,14 @@ async def hold(tx: Tx, link: HeldLink) -> bool:
     return await cursor.fetchone() is not None
 
 
-async def ask_to_probe(connection: Tx, machine_id: MachineId) -> None:
-    """Have whichever replica holds the machine's link ping it and note when it was heard."""
-    await connection.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+async def ask_to_probe(connection: Tx, machine_id: MachineId) -> datetime:
+    """Have whichever replica holds the machine's link ping it and note when it was heard.
+
+    Returns the database's time.
+    """
+    cursor = await connection.execute(
+        "select farhand_now() as now, pg_notify(%s, %s)", (MACHINES, machine_id)
+    )
+    rows = await cursor.fetchall()
+    now: datetime = rows[0]["now"]
+    return now

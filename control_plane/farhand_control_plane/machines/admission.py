@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Final
 
 from farhand_control_plane.db import links
@@ -16,7 +17,7 @@ from farhand_control_plane.db.links import HeldLink, Holder
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.domain.words import MachineStatus
 from farhand_control_plane.machines.hub import Hub
-from farhand_control_plane.machines.machine_link import Holding
+from farhand_control_plane.machines.machine_link import Holding, MachineLink
 from farhand_shared.ids import InstanceId, MachineId, ReplicaId
 from farhand_shared.limits import PONG_DUE_S
 from farhand_shared.link_events import Bye, Hello
@@ -37,7 +38,9 @@ PENDING: Final = Bye(
     message="the six words are not confirmed yet; whoever made the code confirms them",
     retry=True,
 )
-_LOOK_S: Final = 0.25  # how often a rival on another replica is looked at
+_LOOK_S: Final = 0.1  # how often it is looked whether the rival has answered
+# "Heard" is noted by another process a little later than it happened; only clearly later counts.
+_MARGIN: Final = timedelta(seconds=0.2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,29 +121,31 @@ class Admission:
         self, holder: Holder, instance_id: InstanceId, machine_id: MachineId
     ) -> bool:
         """Have the older link pinged, here or on its replica; tell whether it answered in time."""
-        asked_at = time.monotonic()
-        nonce: int | None = None
         link = self._hub.link(machine_id)
         if link is not None and holder.replica_id == self._replica_id:
-            nonce = link.session.probe(asked_at)
-            link.output_due.set()
-        else:
+            return await self._answers_here(link)
+        asked_at: datetime | None = None
+        until = time.monotonic() + self._rival_wait_s
+        while time.monotonic() < until:
             async with self._database.autocommit() as connection:
-                await links.ask_to_probe(connection, machine_id)
-        while (waited := time.monotonic() - asked_at) < self._rival_wait_s:
-            await asyncio.sleep(_LOOK_S)  # polled: the answer is another stream's, maybe elsewhere
-            if nonce is not None and link is not None:
-                if link.session.pong_nonce >= nonce:
-                    return True
-                if not link.is_open:
-                    return False
-                continue
-            async with self._database.autocommit() as connection:
-                age = await links.heard_since(connection, instance_id, machine_id)
-            if age == float("inf"):
+                now = await links.ask_to_probe(connection, machine_id)
+                seen_at = await links.seen_by_holder(connection, instance_id, machine_id)
+            if seen_at is None:
                 return False
-            if age < waited:
+            asked_at = asked_at or now
+            if seen_at > asked_at + _MARGIN:
                 return True
+            await asyncio.sleep(_LOOK_S)  # polled: the answer comes to another replica
+        return False
+
+    async def _answers_here(self, link: MachineLink) -> bool:
+        nonce = link.session.probe(time.monotonic())
+        link.output_due.set()
+        until = time.monotonic() + self._rival_wait_s
+        while time.monotonic() < until and link.is_open:
+            if link.session.pong_nonce >= nonce:
+                return True
+            await asyncio.sleep(_LOOK_S)  # polled: the answer comes on another stream
         return False
 
 

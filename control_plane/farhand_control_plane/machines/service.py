@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 HOT_CONNECTIONS: Final = 8  # starts and results of commands
 OUTPUT_CONNECTIONS: Final = 4
+_EVERY_INTERFACE: Final = ("", "0.0.0.0", "[::]")  # noqa: S104 - recognised, not bound here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,11 +91,11 @@ class MachineService:
 
     @property
     def link_address(self) -> str:
-        """host:port that machines are told to dial."""
+        """host:port that machines are told to dial; empty: the host they enrolled at."""
         if self._settings.link_advertise:
             return self._settings.link_advertise
         host = self._settings.link_bind.rpartition(":")[0]
-        return f"{host}:{self.link_port}"
+        return "" if host in _EVERY_INTERFACE else f"{host}:{self.link_port}"
 
     async def open(self) -> None:
         """Make or load the CA, bind both listeners, start serving.
