@@ -256,7 +256,10 @@ async def make_ticket(lab, *, valid_for=timedelta(days=1)):
     ids = {name: new_id() for name in ("thread", "eval", "ticket", "mandate")}
     instance = lab.instance
     await lab.sql(
-        "insert into threads (instance_id, thread_id, source_id, external_key) values (%s,%s,%s,%s)",
+        """
+        insert into threads (instance_id, thread_id, source_id, external_key)
+        values (%s, %s, %s, %s)
+        """,
         instance.instance_id,
         ids["thread"],
         instance.chat_source_id,
