@@ -111,10 +111,10 @@ def _run(home: Home, options: argparse.Namespace) -> int:
     identity = load_identity(home)  # before the home is made: a mistyped --home makes nothing
     prepare_home(home)
     load_machine_file(home.machine_file)
-    identity = with_addresses(
-        home, identity, link=options.link_address, enrol=options.enrol_address
-    )
     with HomeLock.take(home):
+        identity = with_addresses(
+            home, identity, link=options.link_address, enrol=options.enrol_address
+        )
         fork_server = launch_fork_server(home.root)  # before gRPC is imported
         from farhand_daemon.channels import clean_grpc_environment
 

@@ -6,6 +6,7 @@ shell, in the background once the link is up: a slow profile must not delay the 
 """
 
 import asyncio
+import contextlib
 import os
 import pwd
 import re
@@ -15,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from farhand_shared.limits import MIB
+from farhand_shared.redact import looks_secret
 
 Environment = dict[bytes, bytes]
 
@@ -26,22 +28,13 @@ _OURS: Final = re.compile(rb"(FARHAND|GRPC)_")
 _OURS_OR_PYTHON: Final = re.compile(rb"(FARHAND_|GRPC_|PYTHON|__PYVENV)")
 # Written by shells themselves; passing them on would tell a command about a shell that is gone.
 _SHELL_STATE: Final = frozenset({b"_", b"SHLVL", b"PWD", b"OLDPWD"})
-_SECRET_NAME: Final = re.compile(
-    rb"PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|SECRET|TOKEN|APIKEY"
-    rb"|(^|_)KEY(_|$)|(^|_)(KEYS|PASS|PAT|DSN|AUTH)$|_PWD$"
-)
 _CAPTURE_MAX_BYTES: Final = 4 * MIB
-
-
-def looks_secret(name: bytes) -> bool:
-    """Tell whether a variable's name suggests that its value is a secret."""
-    return _SECRET_NAME.search(name.upper()) is not None
 
 
 def without_secrets(env: Mapping[bytes, bytes], allowed: Iterable[str]) -> Environment:
     """Return ``env`` without what looks like a secret, keeping the names the machine allows."""
     keep = {os.fsencode(name) for name in allowed}
-    return {k: v for k, v in env.items() if k in keep or not looks_secret(k)}
+    return {k: v for k, v in env.items() if k in keep or not looks_secret(os.fsdecode(k))}
 
 
 def basic_environment(daemon_env: Mapping[bytes, bytes]) -> Environment:
@@ -108,7 +101,8 @@ async def capture_login_environment(
         return None
     finally:
         if process.returncode is None:
-            os.killpg(process.pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     return parse_environment(printed)
 

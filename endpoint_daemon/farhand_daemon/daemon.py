@@ -106,7 +106,8 @@ class Daemon:
     def _listen_for_orders(self, lifeline: int | None) -> "asyncio.Queue[Leave | EndAll]":
         loop = asyncio.get_running_loop()
         orders: asyncio.Queue[Leave | EndAll] = asyncio.Queue()
-        loop.add_signal_handler(signal.SIGTERM, orders.put_nowait, Leave())
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, orders.put_nowait, Leave())
         loop.add_signal_handler(signal.SIGINT, orders.put_nowait, EndAll(StopReason.SHUTDOWN))
         if lifeline is not None:
             os.set_inheritable(lifeline, False)

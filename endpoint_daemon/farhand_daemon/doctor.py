@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -185,6 +186,15 @@ def _root(identity: MachineCredentials, found: Discovery) -> Check:
 
 def _link(identity: MachineCredentials) -> Check:
     address = identity.link_address
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_LINK_READY_S).close()
+    except OSError as error:
+        return _bad(
+            "link",
+            f"cannot reach {address}: {error.strerror or error}",
+            "let this machine reach that port, or see why nothing listens there",
+        )
     credentials = mutual_tls(
         identity.root_pem.encode(), identity.key_pem.encode(), identity.certificate_pem.encode()
     )
@@ -195,7 +205,7 @@ def _link(identity: MachineCredentials) -> Check:
             return _bad(
                 "link",
                 f"no mutual TLS with {address} within {_LINK_READY_S:.0f} s",
-                "let this machine reach that port, and see the checks above",
+                "see the checks above; something in between may open TLS",
             )
     return _ok("link", f"mutual TLS with {address} under the pinned root")
 

@@ -108,6 +108,8 @@ def error_of_call(doing: str, address: str, error: grpc.RpcError) -> FarhandErro
                 f"cannot {doing}: the server at {address} is not under the pinned root; "
                 "check the address, or make a new code"
             )
+        if details.startswith("cannot "):  # the server's own words
+            return Unavailable(details)
         return Unavailable(
             f"cannot {doing}: nothing usable answers at {address}; "
             "check that the control plane runs and that this machine may reach it"
@@ -116,4 +118,6 @@ def error_of_call(doing: str, address: str, error: grpc.RpcError) -> FarhandErro
         return NotAllowed(details or f"cannot {doing}: the server refused")
     if code is grpc.StatusCode.INVALID_ARGUMENT:
         return InvalidInput(details or f"cannot {doing}: the server calls the request invalid")
+    if details.startswith("cannot "):
+        return Unavailable(details)
     return Unavailable(f"cannot {doing}: {details or code.name.lower()}; try again later")

@@ -31,6 +31,7 @@ from farhand_shared.version import CAPABILITY, __version__
 from farhand_shared.words import six_words
 
 _NAME_MAX: Final = 64
+_STATUS_FIRST_S: Final = 0.1  # `farhand up` confirms at once, people take their time
 _STATUS_EVERY_S: Final = 2.0
 
 
@@ -243,6 +244,7 @@ def wait_until_active(home: Home, identity: MachineCredentials, talk: Talk) -> M
     """
     talk.say("Waiting for the code's maker to compare the words and confirm (Ctrl-C is harmless) …")
     certificate_der = pki.certificate_der(identity.certificate_pem.encode())
+    wait_s = _STATUS_FIRST_S
     while True:
         try:
             with EnrolmentClient(identity.enrol_address, identity.root_pem.encode()) as client:
@@ -254,7 +256,8 @@ def wait_until_active(home: Home, identity: MachineCredentials, talk: Talk) -> M
                     )
                     if status != "pending":
                         return _settled(home, identity, status, name, talk)
-                    time.sleep(_STATUS_EVERY_S)  # a person decides; the call answers at once
+                    time.sleep(wait_s)  # a person decides; the call answers at once
+                    wait_s = min(2 * wait_s, _STATUS_EVERY_S)
         except Unavailable:
             time.sleep(_STATUS_EVERY_S)  # the server may be restarting; enrolment stands
 

@@ -58,6 +58,7 @@ async def renew_in_process(home: Home) -> MachineCredentials:
     """Renew in a process of its own and return the stored identity; raise what went wrong."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
+        "-P",  # the working directory must not shadow a module
         "-m",
         "farhand_daemon",
         "renew-certificate",

@@ -155,7 +155,16 @@ class Warden:
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work, name="warden")
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """Let a fault of ours be seen; its attempt stays unanswered, so the server asks again."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._log.write("internal_error", kind=type(fault).__name__, message=str(fault))
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "a task of the warden failed", "exception": fault, "task": task}
+            )
 
     def _consider(self, offered: StartOffered) -> None:
         offer = offered.offer
