@@ -158,6 +158,7 @@ TRANSITIONS: dict[tuple[AttemptState, AttemptEvent], AttemptState] = {
     (_S.OFFERED, _E.ASK): _S.AWAITING_OWNER,
     (_S.OFFERED, _E.ACKNOWLEDGE): _S.JOURNALLED,
     (_S.AWAITING_OWNER, _E.ACKNOWLEDGE): _S.JOURNALLED,
+    (_S.AWAITING_OWNER, _E.REOFFER): _S.OFFERED,  # the machine forgot its question
     (_S.OFFERED, _E.START): _S.STARTED,
     (_S.JOURNALLED, _E.START): _S.STARTED,
     (_S.STOPPING, _E.ACKNOWLEDGE): _S.STOPPING,
@@ -168,7 +169,7 @@ TRANSITIONS: dict[tuple[AttemptState, AttemptEvent], AttemptState] = {
     **{(s, _E.EXIT): _S.EXITED for s in _RUNNING},
     **{(s, _E.FAIL_TO_SPAWN): _S.SPAWN_ERROR for s in _RUNNING},
     **{(s, _E.REFUSE): _S.REFUSED for s in _RUNNING},
-    **{(s, _E.EXPIRE): _S.EXPIRED for s in (_S.OFFERED, _S.AWAITING_OWNER, _S.STOPPING)},
+    **{(s, _E.EXPIRE): _S.EXPIRED for s in _RUNNING},  # journalled ones wait for a free slot
     **{(s, _E.CANCEL_PROVEN): _S.CANCELLED_BEFORE_START for s in _RUNNING},
     **{(s, _E.LOSE_TRACK): _S.INDETERMINATE for s in _RUNNING},
     **{(s, _E.GIVE_UP): _S.LOST for s in _RUNNING},
@@ -176,6 +177,7 @@ TRANSITIONS: dict[tuple[AttemptState, AttemptEvent], AttemptState] = {
     **{(s, _E.EXIT): _S.EXITED for s in PROVISIONAL},
     **{(s, _E.FAIL_TO_SPAWN): _S.SPAWN_ERROR for s in PROVISIONAL},
     **{(s, _E.REFUSE): _S.REFUSED for s in PROVISIONAL},
+    **{(s, _E.EXPIRE): _S.EXPIRED for s in PROVISIONAL},
     **{(s, _E.CANCEL_PROVEN): _S.CANCELLED_BEFORE_START for s in PROVISIONAL},
 }
 
@@ -193,6 +195,8 @@ def event_of_result(result: CommandResult) -> AttemptEvent:
     match result.reason:
         case ExitReason.SPAWN_ERROR:
             return AttemptEvent.FAIL_TO_SPAWN
+        case ExitReason.REFUSED if result.error_code == "expired":
+            return AttemptEvent.EXPIRE
         case ExitReason.REFUSED:
             return AttemptEvent.REFUSE
         case ExitReason.INDETERMINATE:

@@ -281,7 +281,7 @@ class ReplicaLink:
         overdue_at = self._overdue_at()
         if overdue_at is not None and now >= overdue_at:
             return [PeerSilent()]
-        if self._welcomed and now >= self._ping_at:
+        if now >= self._ping_at:
             self.probe(now)
         return []
 

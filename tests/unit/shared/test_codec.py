@@ -211,6 +211,7 @@ def test_event_kinds_from_a_newer_peer_are_left_out() -> None:
     assert codec.decode_up(newer + known + newer) == [Pong(nonce=1)]
 
 
+ENDED = pb.CommandResult(reason=pb.CommandResult.REASON_EXIT)
 ID = "0190a000-0000-7000-8000-000000000000"
 
 
@@ -253,7 +254,11 @@ def down(**event: Any) -> bytes:
         ),
         (up(result=pb.Result(attempt_id=ID)), codec.decode_up, "result.reason"),
         (
-            up(result=pb.Result(attempt_id=ID, result=pb.CommandResult(reason=pb.CommandResult.REASON_EXIT))),
+            up(
+                result=pb.Result(
+                    attempt_id=ID, result=pb.CommandResult(reason=pb.CommandResult.REASON_EXIT)
+                )
+            ),
             codec.decode_up,
             "result.result_hash",
         ),
