@@ -133,4 +133,6 @@ def check_may_answer(policy: PolicyRules, role: MemberRole | None) -> None:
 
 
 def _who(role: MemberRole | None) -> str:
-    return "somebody who is no member" if role is None else f"a {role.value}"
+    if role is None:
+        return "somebody who is no member"
+    return f"an {role.value}" if role is MemberRole.OWNER else f"a {role.value}"

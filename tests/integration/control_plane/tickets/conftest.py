@@ -1,6 +1,6 @@
 """An instance whose people talk, whose Router decides and whose Workers report, all by hand."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -289,6 +289,7 @@ async def make_instance(database: Database) -> Bootstrap:
     return Bootstrap(**values)
 
 
+Until = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 Change = Callable[[dict[str, Any]], None]
 
 
