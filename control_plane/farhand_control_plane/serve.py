@@ -6,6 +6,7 @@ lifeline's end is our end.
 """
 
 import asyncio
+import faulthandler
 import json
 import logging
 import os
@@ -48,6 +49,8 @@ class ServeOptions:
 
 def serve(settings: Settings, options: ServeOptions) -> int:
     """Run one replica until it is told to stop; return the exit code."""
+    # kill -USR1 writes the stacks of all threads to the log: what a process that hangs is doing.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)
     process = _Process(settings, options)
     try:
         asyncio.run(process.run())

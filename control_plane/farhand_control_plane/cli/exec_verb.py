@@ -70,8 +70,9 @@ class _Run:
 
     def run(self) -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            # A signal that our parent ignores (nohup) stays ignored.
-            if signal.getsignal(number) is not signal.SIG_IGN:
+            # A script's background job has SIGINT ignored, and yet whoever sends it means it; an
+            # ignored SIGHUP is nohup's doing and stays.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _raise_interrupted)
         try:
             try:
@@ -157,7 +158,8 @@ class _Run:
                 gap = frame.json()
                 kind = FrameKind.STDERR if gap["stream"] == "stderr" else FrameKind.STDOUT
                 self._offsets[kind] = gap["offset"] + gap["length"]
-                _say(f"{gap['length']} bytes of {gap['stream']} were not kept")
+                if not self._interrupted_by:
+                    _say(f"{gap['length']:,} bytes of {gap['stream']} were not kept")
             case FrameKind.ACCEPTED:
                 accepted = frame.json()
                 self._command_id = accepted["command_id"]

@@ -91,7 +91,7 @@ def show_one(ticket: Id, as_json: Json = False) -> None:
         how = command["state"] if status is None else f"exit {status}"
         show(f"command    {command['machine']} $ {command['title']}  [{how}]")
     for report in one["reports"]:
-        show(f"{report['kind']:10} {when(report['created_at'])} {report['text']}")
+        show(f"report     {report['kind']}, {when(report['created_at'])}: {report['text']}")
         if report["accept"]:
             show(f"to accept  {report['accept']}")
 

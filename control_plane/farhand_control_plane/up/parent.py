@@ -93,7 +93,9 @@ class Parent:
         os.set_blocking(wake_read, False)
         signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup stays nohup
+            # A script's background job has SIGINT ignored, and yet whoever sends it means it; an
+            # ignored SIGHUP is nohup's doing and stays.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._on_signal)
         signal.signal(signal.SIGCHLD, lambda _number, _frame: None)  # only to be woken
         self._wake = wake_read
@@ -201,13 +203,11 @@ class Parent:
         """Return when the server has said ``event``; raise what it failed with."""
         deadline = time.monotonic() + START_PATIENCE_S
         while True:
-            for line in self._server.hear():
+            for line in self._server.hear():  # several may have come at once
                 if line["event"] == "failed":
                     raise Unavailable(line["message"])
                 self._where = line
-                if line["event"] == event:
-                    return
-            if self._where.get("event") == "ready":
+            if self._where.get("event") in (event, "ready"):
                 return
             if not self._server.running and self._server.report_fd < 0:
                 raise Unavailable(
