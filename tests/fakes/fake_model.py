@@ -1,13 +1,14 @@
 """A scripted model: an HTTP server on loopback that speaks chat completions, streaming and whole.
 
-Each request takes the next ``Reply`` of the script (the last one repeats). Requests are kept, so a
-test sees exactly what a service would have got. What it does not model: tokens (usage is what the
-reply says), rate accounting, sampling, any route but chat completions and models.
+Each request takes the next ``Reply`` of the script (the last one repeats); an entry may be a
+function of the request. Requests are kept, so a test sees exactly what a service would have got.
+What it does not model: tokens (usage is what the reply says), rate accounting, sampling, any route
+but chat completions and models.
 """
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -34,18 +35,22 @@ class Reply:
     wait: asyncio.Event | None = None  # answer only when set
 
 
+Script = Sequence[Reply | Callable[[dict[str, Any]], Reply]]
+
+
 class FakeModel:
     """A running server; ``base_url`` is what a client is configured with."""
 
-    def __init__(self, script: Sequence[Reply]) -> None:
+    def __init__(self, script: Script) -> None:
         self.script = list(script)
         self.requests: list[dict[str, Any]] = []
         self.keys: list[str] = []
         self.asked = asyncio.Event()  # set by the first request
         self.base_url = ""
 
-    def _next(self) -> Reply:
-        return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+    def _next(self, request: dict[str, Any]) -> Reply:
+        entry = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        return entry if isinstance(entry, Reply) else entry(request)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -70,7 +75,7 @@ class FakeModel:
         self.requests.append(request)
         self.asked.set()
         self.keys.append(headers.get("authorization", ""))
-        reply = self._next()
+        reply = self._next(request)
         if reply.wait is not None:
             await reply.wait.wait()
         if reply.status != 200:
@@ -90,7 +95,7 @@ class FakeModel:
 
 
 @asynccontextmanager
-async def fake_model(script: Sequence[Reply]) -> AsyncIterator[FakeModel]:
+async def fake_model(script: Script) -> AsyncIterator[FakeModel]:
     """Serve a script on an ephemeral loopback port for as long as the block lasts."""
     model = FakeModel(script)
     server = await asyncio.start_server(model._serve, "127.0.0.1", 0)

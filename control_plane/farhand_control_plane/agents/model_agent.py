@@ -32,6 +32,13 @@ def prompt(name: str) -> str:
     return (files(__package__) / "prompts" / f"{name}.md").read_text(encoding="utf-8")
 
 
+class RefusedByModel(Exception):
+    """The service will not answer this conversation: the newest messages are to blame, not it.
+
+    Not a ModelUnavailable, so the engine halves the batch and parks what is refused alone.
+    """
+
+
 class ModelAgent:
     """Thinks by asking a model, over an append-only conversation (so its prefix stays cached)."""
 
@@ -41,11 +48,13 @@ class ModelAgent:
         self._tools = tools
 
     async def think(self, ref: SessionRef, items: Sequence[LogItem]) -> Thought:
-        """Make one model call over the whole log. Raises ModelUnavailable."""
+        """Make one model call over the whole log. Raises ModelUnavailable, RefusedByModel."""
         messages = conversation(self._system_prompt, items)
         try:
             completion = await self._client.complete(messages, self._tools.described())
         except ModelFailed as fault:
+            if fault.about_request:
+                raise RefusedByModel(str(fault)) from fault
             raise ModelUnavailable(
                 str(fault), retry_after_s=_RETRY_S if fault.retryable else _REFUSED_RETRY_S
             ) from fault

@@ -18,16 +18,21 @@ AsgiApp = Callable[..., Awaitable[None]]
 Message = dict[str, Any]  # one chat completions message, as the API has it
 
 _TRIES = 3
+_ABOUT_REQUEST = (400, 413, 422)  # 401, 403 and 404 are about the key or the model's name
 _FIRST_DELAY_S = 0.5
 _PLANNER_URL = "http://offline-planner.invalid/v1"
 
 
 class ModelFailed(Exception):
-    """No usable answer, after the client's own retries. Text is fit for people, without keys."""
+    """No usable answer, after the client's own retries. Text is fit for people, without keys.
 
-    def __init__(self, reason: str, *, retryable: bool) -> None:
+    ``about_request``: the service will not answer these messages, however often it is asked.
+    """
+
+    def __init__(self, reason: str, *, retryable: bool, about_request: bool = False) -> None:
         super().__init__(reason)
         self.retryable = retryable
+        self.about_request = about_request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +174,9 @@ class ModelClient:
             raise _Retry("the model service cannot be reached or timed out", None) from fault
         except openai.APIStatusError as fault:
             raise ModelFailed(
-                f"the model service refused the request with {fault.status_code}", retryable=False
+                f"the model service refused the request with {fault.status_code}",
+                retryable=False,
+                about_request=fault.status_code in _ABOUT_REQUEST,
             ) from fault
         except openai.APIError as fault:  # an error inside the stream
             raise _Retry("the model service broke off its answer", None) from fault
