@@ -119,7 +119,7 @@ class Attempts:
         """Start an attempt unless its id was seen before; nothing is executed before the journal
         is on disk. Returns when it is; start, output and end are told to the listener.
 
-        OSError: the journal cannot be written; nothing was started and the id stays free.
+        OSError: the journal (or a socket) cannot be had; nothing was started, the id stays free.
         """
         decision = self._journal.decide(attempt_id, input_digest)
         if decision is not Decision.STARTED:

@@ -28,6 +28,7 @@ _OURS: Final = re.compile(rb"(FARHAND|GRPC)_")
 _OURS_OR_PYTHON: Final = re.compile(rb"(FARHAND_|GRPC_|PYTHON|__PYVENV)")
 # Written by shells themselves; passing them on would tell a command about a shell that is gone.
 _SHELL_STATE: Final = frozenset({b"_", b"SHLVL", b"PWD", b"OLDPWD"})
+_END_GRACE_S: Final = 1.0
 _CAPTURE_MAX_BYTES: Final = 4 * MIB
 
 
@@ -101,10 +102,23 @@ async def capture_login_environment(
         return None
     finally:
         if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _end(process)
     return parse_environment(printed)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the shell and what its profile started: TERM, and KILL only for who ignores it.
+
+    Killed at once, a profile leaves its locks behind (``pyenv init`` then blocks every later
+    login for a minute).
+    """
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+            os.killpg(process.pid, number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_GRACE_S):
+                await process.wait()
+                return
 
 
 async def _read_between(readable: int, marker: bytes) -> bytes:

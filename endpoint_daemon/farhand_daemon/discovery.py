@@ -115,7 +115,9 @@ def _parse(url: str, host: str, body: bytes) -> Discovery:
 def _address(text: str, url_host: str) -> str:
     """Check ``host:port``; a host that means "every interface" becomes the one that was asked."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdecimal() or not 0 < int(port) < 65536 or not text.isprintable():
+    if not (colon and text.isascii() and text.isprintable() and port.isdecimal()):
+        raise ValueError(f"{text!r} is not host:port")
+    if not 0 < int(port) < 65536:
         raise ValueError(f"{text!r} is not host:port")
     if host in _EVERY_INTERFACE:
         host = f"[{url_host}]" if ":" in url_host else url_host

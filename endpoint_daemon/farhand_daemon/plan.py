@@ -9,8 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from farhand_daemon.machine_file import MachineFile
+from farhand_daemon.machine_file import Ceiling, MachineFile
+from farhand_shared import codec
 from farhand_shared.command import CommandSpec, Shell
+from farhand_shared.errors import FarhandError, InvalidInput
+from farhand_shared.ids import is_id
 from farhand_shared.link_events import Offer
 
 SHELL: Final = b"/bin/sh"
@@ -53,6 +56,26 @@ class Deny:
 
     reason_code: str
     message: str
+
+
+def judge_offer(offer: Offer, ceiling: Ceiling) -> Plan | Deny:
+    """Return the verdict on an offer as it arrived, by the machine file as it is now."""
+    if not is_id(offer.attempt_id):
+        return Deny(reason_code="bad_attempt_id", message="the attempt's id is not a UUID")
+    if hashlib.sha256(offer.spec).digest() != offer.input_digest:
+        return Deny(
+            reason_code="digest_mismatch",
+            message="the command is not the one its digest names; ask for it again",
+        )
+    try:
+        spec = codec.decode_spec(offer.spec)
+    except FarhandError as error:
+        return Deny(reason_code="unknown_command", message=str(error))
+    try:
+        machine = ceiling.current()
+    except InvalidInput as error:
+        return Deny(reason_code="machine_file_invalid", message=str(error))
+    return judge(offer, spec, machine)
 
 
 def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:

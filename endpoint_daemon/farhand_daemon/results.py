@@ -59,12 +59,22 @@ def cancelled_before_start() -> CommandResult:
     return CommandResult(reason=ExitReason.CANCEL)
 
 
-def indeterminate(message: str, stdout: StreamTotals, stderr: StreamTotals) -> CommandResult:
+def indeterminate(stdout: StreamTotals, stderr: StreamTotals) -> CommandResult:
     """Return the result of an attempt that may have run, and whose end nobody can know."""
     return CommandResult(
         reason=ExitReason.INDETERMINATE,
         error_code="supervisor_lost",
-        error=message,
+        error="it may have run, but what watched it died first, so its end is unknown; "
+        "look at what it left before asking for it again",
         stdout=stdout,
         stderr=stderr,
+    )
+
+
+def already_receipted() -> CommandResult:
+    """Return the answer about an attempt of which this machine keeps only the receipt."""
+    return CommandResult(
+        reason=ExitReason.INDETERMINATE,
+        error_code="receipted",
+        error="it ended before and its result was acknowledged; only the receipt is kept here",
     )

@@ -6,13 +6,11 @@ authorises queued work again before it offers it once more.
 """
 
 import asyncio
-import hashlib
-import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from farhand_daemon import results
+from farhand_daemon import reports, results
 from farhand_daemon.attempts import Attempts
 from farhand_daemon.attempts import Decision as StartDecision
 from farhand_daemon.boot_clock import boot_seconds
@@ -20,15 +18,12 @@ from farhand_daemon.command_env import CommandEnvironment
 from farhand_daemon.event_log import EventLog
 from farhand_daemon.greeting import Greeting, JournalMark
 from farhand_daemon.machine_file import Ceiling
-from farhand_daemon.plan import Deny, Plan, judge
-from farhand_daemon.spool import BytesGone
+from farhand_daemon.plan import Deny, Plan, judge_offer
 from farhand_daemon.supervisor import records
 from farhand_daemon.supervisor.handle import CommandHandle
 from farhand_daemon.supervisor.records import ExitRecord, SpawnSpec, StopReason, SupervisorLoss
-from farhand_shared import codec
-from farhand_shared.command import CommandResult, StreamTotals
-from farhand_shared.errors import FarhandError, InvalidInput
-from farhand_shared.ids import is_id
+from farhand_shared.command import CommandResult
+from farhand_shared.errors import InvalidInput
 from farhand_shared.limits import LOCAL_QUEUE
 from farhand_shared.link_actions import (
     Acknowledged,
@@ -49,16 +44,11 @@ from farhand_shared.link_events import (
     Hello,
     LiveState,
     Offer,
-    Started,
     Stream,
     Verdict,
 )
 
-_STREAMS: Final[Mapping[Stream, records.Stream]] = {
-    Stream.STDOUT: records.Stream.STDOUT,
-    Stream.STDERR: records.Stream.STDERR,
-}
-_WIRE_STREAMS: Final = {theirs: ours for ours, theirs in _STREAMS.items()}
+_SPACE_EVERY_S: Final = 0.5
 
 
 class Warden:
@@ -86,6 +76,8 @@ class Warden:
         self._running: set[str] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
+        self._space_problem: str | None = None
+        self._space_again_at = 0.0
         self._changed = asyncio.Event()
         self.wake: Callable[[], None] = lambda: None
 
@@ -106,19 +98,7 @@ class Warden:
             self._log.write("adopted", attempts=len(attempts.live), running=len(self._running))
 
     def _restore(self, handle: CommandHandle) -> None:
-        result = self._result_of(handle)
-        state = LiveState.STARTED if handle.started is not None else LiveState.JOURNALLED
-        self._link.restore(
-            handle.attempt_id,
-            input_digest=handle.input_digest,
-            state=state if result is None else LiveState.FINISHED,
-            started=None if handle.started is None else self._started(handle, handle.started),
-            stdout_produced=handle.produced(records.Stream.STDOUT),
-            stderr_produced=handle.produced(records.Stream.STDERR),
-            result=None if result is None else results.event_of(handle.attempt_id, result),
-        )
-        self._report_gaps(handle)
-        if result is None:
+        if reports.restore(self._link, handle) is None:
             self._running.add(handle.attempt_id)
 
     # What the link asks
@@ -133,7 +113,7 @@ class Warden:
         match action:
             case Acknowledged(attempt_id=attempt_id, stream=stream, offset=offset):
                 if handle := self._store.live.get(attempt_id):
-                    handle.ack(_STREAMS[stream], offset)
+                    handle.ack(reports.SPOOL_STREAMS[stream], offset)
             case StartOffered():
                 self._consider(action)
             case CancelAttempt():
@@ -205,32 +185,25 @@ class Warden:
             return True  # the verdict refuses with the fault
 
     def _judge(self, offered: StartOffered) -> Plan | Deny:
-        """Return the verdict on an offer by the machine file as it is at this moment."""
-        offer = offered.offer
-        if not is_id(offer.attempt_id):
-            return Deny(reason_code="bad_attempt_id", message="the attempt's id is not a UUID")
+        """Return the verdict by the machine file and the disk as they are at this moment."""
         if boot_seconds() > offered.start_by:
+            within_ms = offered.offer.start_within_ms
             return Deny(
                 reason_code="expired",
-                message=f"it could not start within {offer.start_within_ms:,} ms of arriving",
+                message=f"it could not start within {within_ms:,} ms of arriving",
             )
-        if hashlib.sha256(offer.spec).digest() != offer.input_digest:
-            return Deny(
-                reason_code="digest_mismatch",
-                message="the command is not the one its digest names; ask for it again",
-            )
-        try:
-            spec = codec.decode_spec(offer.spec)
-        except FarhandError as error:
-            return Deny(reason_code="unknown_command", message=str(error))
-        try:
-            machine = self._ceiling.current()
-        except InvalidInput as error:
-            return Deny(reason_code="machine_file_invalid", message=str(error))
-        verdict = judge(offer, spec, machine)
-        if isinstance(verdict, Plan) and (problem := self._store.space_problem()) is not None:
+        verdict = judge_offer(offered.offer, self._ceiling)
+        if isinstance(verdict, Plan) and (problem := self._problem_of_space()) is not None:
             return Deny(reason_code="disk_full", message=problem)
         return verdict
+
+    def _problem_of_space(self) -> str | None:
+        """Look at the disk, but not for each of many commands a second."""
+        now = boot_seconds()
+        if now >= self._space_again_at:
+            self._space_problem = self._store.space_problem()
+            self._space_again_at = now + _SPACE_EVERY_S
+        return self._space_problem
 
     def _launch(self, offer: Offer, plan: Plan) -> None:
         self._running.add(offer.attempt_id)
@@ -340,7 +313,7 @@ class Warden:
         # What is told while the store is being opened is found in its handles by ``adopt``.
         if self._attempts is None:
             return
-        self._link.started(self._started(handle, started))
+        self._link.started(reports.started_event(handle, started))
         self.wake()
 
     def output_produced(
@@ -348,7 +321,8 @@ class Warden:
     ) -> None:
         if self._attempts is None:
             return
-        self._link.produced(handle.attempt_id, _WIRE_STREAMS[stream], produced_bytes)
+        wire = reports.WIRE_STREAMS[stream]
+        self._link.produced(handle.attempt_id, wire, produced_bytes)
         self.wake()
 
     def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:
@@ -361,52 +335,23 @@ class Warden:
     def _ended(self, handle: CommandHandle) -> None:
         if self._attempts is None:
             return
-        result = self._result_of(handle)
+        result = reports.result_of(handle)
         if result is not None:
-            self._report_gaps(handle)
+            reports.report_gaps(self._link, handle)
             self._finish(handle.attempt_id, result)
             self._log.write("ended", attempt=handle.attempt_id, reason=result.reason.value)
         self._running.discard(handle.attempt_id)
         self._changed.set()
         self._start_queued()
 
-    def _started(self, handle: CommandHandle, started: records.Started) -> Started:
-        return Started(
-            attempt_id=handle.attempt_id,
-            pid=started.pid,
-            started_at_ms=time.time_ns() // 1_000_000,
-            boot_id=started.boot_id,
-        )
-
-    def _result_of(self, handle: CommandHandle) -> CommandResult | None:
-        gaps = [handle.omitted(stream) for stream in records.Stream]
-        first = (gaps[0][0][0] if gaps[0] else 0, gaps[1][0][0] if gaps[1] else 0)
-        if handle.record is not None:
-            return results.result_of(handle.record, first)
-        if handle.loss is None:
-            return None
-        stdout, stderr = (
-            StreamTotals(
-                produced=handle.produced(stream),
-                omitted_from=first[index],
-                omitted=sum(high - low for low, high in gaps[index]),
-            )
-            for index, stream in enumerate(records.Stream)
-        )
-        return results.indeterminate(handle.loss.message, stdout, stderr)
-
     # What the stream needs
 
     def read(self, attempt_id: str, stream: Stream, offset: int, max_bytes: int) -> bytes:
-        """Return output from the spool; a dropped range is reported to the link, then b""."""
+        """Return output for the next frame; b"" when these bytes are gone."""
         handle = self._store.live.get(attempt_id)
         if handle is None:
             return b""
-        try:
-            return handle.read(_STREAMS[stream], offset, max_bytes)
-        except BytesGone as gone:
-            self._link.omitted(attempt_id, stream, offset, gone.next_offset - offset)
-            return b""
+        return reports.read_output(self._link, handle, stream, offset, max_bytes)
 
     def link_is(self, up: bool) -> None:
         """Note that the link came or went: it decides whether a full spool blocks the command."""
@@ -418,7 +363,7 @@ class Warden:
     def hello(self) -> Hello:
         """Return the Hello of a new stream, having told the link what was dropped meanwhile."""
         for handle in self._store.live.values():
-            self._report_gaps(handle)
+            reports.report_gaps(self._link, handle)
         return self._greeting.hello(
             JournalMark(journal_id=self._store.journal_id, counter=self._store.counter)
         )
@@ -426,11 +371,6 @@ class Warden:
     def hello_is_stale(self) -> bool:
         """Tell whether what the last Hello said of the machine file is no longer true."""
         return self._greeting.is_stale()
-
-    def _report_gaps(self, handle: CommandHandle) -> None:
-        for wire, stream in _STREAMS.items():
-            for low, high in handle.omitted(stream):
-                self._link.omitted(handle.attempt_id, wire, low, high - low)
 
     # The end of the daemon
 
@@ -457,8 +397,5 @@ class Warden:
         return any(attempt.state is LiveState.FINISHED for attempt in self._link.live())
 
 
-_RECEIPTED: Final = results.indeterminate(
-    "it ended before and its result was acknowledged; this machine keeps only the receipt",
-    StreamTotals(),
-    StreamTotals(),
-)
+# An attempt whose receipt is all that is left, asked for again by a server that forgot.
+_RECEIPTED: Final = results.already_receipted()

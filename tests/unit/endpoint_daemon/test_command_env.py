@@ -1,5 +1,6 @@
 """The environment of commands: captured from the login shell, without ours and secrets."""
 
+import asyncio
 import os
 import pwd
 import time
@@ -100,3 +101,20 @@ async def test_an_agent_that_keeps_the_pipe_open_does_not_hold_the_capture(
     begun = time.monotonic()
     assert await capture_login_environment(os.environb) is not None
     assert time.monotonic() - begun < 10
+
+
+async def test_a_profile_that_is_given_up_may_clean_up_after_itself(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lock = tmp_path / "lock"
+    body = f"trap 'rm {lock}' EXIT; trap 'exit 1' TERM; touch {lock}; sleep 60 & wait"
+    _login_shell(monkeypatch, tmp_path, body)
+    capture = asyncio.create_task(capture_login_environment(os.environb))
+    deadline = time.monotonic() + 10
+    while not lock.exists():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)  # nothing announces it
+    capture.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await capture
+    assert not lock.exists()

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from farhand_daemon.machine_file import MachineFile
-from farhand_daemon.plan import Deny, Plan, judge
+from farhand_daemon.machine_file import Ceiling, MachineFile
+from farhand_daemon.plan import Deny, Plan, judge, judge_offer
+from farhand_shared import codec
 from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.ids import new_id
 from farhand_shared.link_events import Offer
 
 
@@ -141,3 +143,24 @@ def test_the_plan_hash_changes_with_anything_that_would_run_differently(tmp_path
     hashes = [plan.digest() for plan in plans]
     assert len(set(hashes)) == len(hashes)
     assert plans[0].digest() == replace(plans[0]).digest()
+
+
+def test_an_offer_that_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "machine.toml"
+    path.write_text(f'trust_level = "trusted"\nroots = ["{tmp_path}"]\n')
+    ceiling = Ceiling(path)
+    spec = codec.encode_spec(_echo())
+    good = replace(_offer(), attempt_id=new_id(), spec=spec, input_digest=codec.input_digest(spec))
+    assert isinstance(judge_offer(good, ceiling), Plan)
+    garbage = b"\xff\xff"
+    for wrong, code in (
+        (replace(good, attempt_id="../../etc/x"), "bad_attempt_id"),
+        (replace(good, input_digest=b"0" * 32), "digest_mismatch"),
+        (
+            replace(good, spec=garbage, input_digest=codec.input_digest(garbage)),
+            "unknown_command",
+        ),
+    ):
+        assert _denied(judge_offer(wrong, ceiling)) == code
+    path.unlink()
+    assert _denied(judge_offer(good, ceiling)) == "machine_file_invalid"
