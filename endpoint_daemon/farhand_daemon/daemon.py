@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from farhand_daemon.attempts import Attempts
@@ -172,7 +172,9 @@ class Daemon:
     def _stopped(self) -> None:
         last = self._status.current
         if last is not None and last.state != "ended":
-            self._status.write(replace(last, state="stopped", reason="", stream_epoch=0))
+            self._status.set(
+                "stopped", machine_name=last.machine_name, link_address=last.link_address
+            )
         self._log.write("daemon_stopped")
         self._log.close()
 

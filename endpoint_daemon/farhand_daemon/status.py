@@ -59,10 +59,7 @@ class StatusFile:
             bye=bye,
             stream_epoch=stream_epoch,
         )
-        self.write(status)
-
-    def write(self, status: DaemonStatus) -> None:
-        if status == self.current:
+        if status == old:
             return
         self.current = status
         try:

@@ -439,6 +439,35 @@ async def test_a_certificate_past_half_its_life_is_renewed_and_used(
     _exited(await plane.run(machine_id, b"true"))
 
 
+async def test_a_server_that_moved_is_found_again(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    path = farhandd.home / "identity.json"
+    moved = {**json.loads(path.read_text()), "link_address": "127.0.0.1:1"}
+    path.write_text(json.dumps(moved))
+    daemon = await farhandd.start("run")
+    await plane.connected(machine_id)
+    assert json.loads(path.read_text())["link_address"] == f"127.0.0.1:{plane.link_port}"
+    daemon.terminate()
+    ended = await farhandd.wait(daemon)
+    lines = ended.stderr.splitlines()
+    assert len(lines) == 2, ended.stderr  # the outage is told once, however often it was tried
+    assert lines[0].startswith("farhandd: cannot connect: ")
+    assert lines[1] == "farhandd: connected as laptop"
+
+
+async def test_addresses_may_be_given_at_the_start(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    path = farhandd.home / "identity.json"
+    there = json.loads(path.read_text())["link_address"]
+    path.write_text(json.dumps({**json.loads(path.read_text()), "link_address": "127.0.0.1:1"}))
+    await farhandd.start("run", "--link-address", there)
+    await plane.connected(machine_id)
+
+
 async def test_running_without_enrolment_is_one_line(farhandd: Farhandd) -> None:
     for verb in ("run", "status"):
         ended = await farhandd.call(verb)
