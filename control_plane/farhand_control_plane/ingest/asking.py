@@ -163,7 +163,10 @@ async def _settle(
     ):
         return
     question_rules.settle(question.state, into)
-    await questions.settle(tx, instance_id, question_id, into, answer=answer, member_id=member_id)
+    if not await questions.settle(
+        tx, instance_id, question_id, into, answer=answer, member_id=member_id
+    ):
+        raise Conflict("cannot answer the question: it was settled meanwhile; read it again")
     await outbox.discard_unsent(tx, instance_id, question_ids=[question_id])
     to = None if ticket is None else ticket.session_id
     if to is not None:
