@@ -60,8 +60,11 @@ def replica_lock(replica_id: ReplicaId) -> int:
 
 
 async def hold_replica_lock(connection: Tx, replica_id: ReplicaId) -> None:
-    """Show on this connection that the replica lives; a killed one is known at once by its lack."""
-    await connection.execute("select pg_advisory_lock(%s)", (replica_lock(replica_id),))
+    """Show on this connection that the replica lives; a killed one is known at once by its lack.
+
+    Shared, so that a replica which reconnects does not wait for its own lost session.
+    """
+    await connection.execute("select pg_advisory_lock_shared(%s)", (replica_lock(replica_id),))
 
 
 async def lock_for_admission(
@@ -105,7 +108,7 @@ async def lock_for_admission(
 
 async def _lives(tx: Tx, replica_id: ReplicaId) -> bool:
     cursor = await tx.execute(
-        "select pg_try_advisory_xact_lock_shared(%s) as dead", (replica_lock(replica_id),)
+        "select pg_try_advisory_xact_lock(%s) as dead", (replica_lock(replica_id),)
     )
     row = await cursor.fetchone()
     return row is None or not row["dead"]

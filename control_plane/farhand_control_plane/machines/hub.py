@@ -19,6 +19,7 @@ class Hub:
         self._links: dict[MachineId, MachineLink] = {}
         self._runs: dict[AttemptId, tuple[MachineLink, AttemptRun]] = {}
         self._left: dict[AttemptId, tuple[float, AttemptRun]] = {}
+        self._by_name: dict[tuple[InstanceId, str], MachineId] = {}  # hints: names change
         self._watchers: dict[AttemptId, set[asyncio.Event]] = {}
         self._empty = asyncio.Event()
 
@@ -39,9 +40,15 @@ class Hub:
         link = self._links.get(MachineId(name_or_id))
         if link is not None and link.held.instance_id == instance_id:
             return link
+        key = (instance_id, name_or_id)
+        link = self._links.get(self._by_name.get(key, MachineId("")))
+        if link is not None and link.name == name_or_id:
+            return link
         for link in self._links.values():
             if link.name == name_or_id and link.held.instance_id == instance_id:
+                self._by_name[key] = link.held.machine_id
                 return link
+        self._by_name.pop(key, None)
         return None
 
     def add(self, link: "MachineLink") -> "MachineLink | None":

@@ -107,14 +107,20 @@ class LinkService:
         )
         try:
             await self._serve(link, context)
+        except FarhandError as error:
+            _log.warning("cannot serve the link of %s: %s", link.name, error)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         finally:
             link.leave()
             await self._presence.release(link)
 
     async def _greet(self, session: ReplicaLink, context: Context) -> Hello | None:
         """Read up to the Hello; None when the stream is to end (a goodbye was written)."""
-        async with asyncio.timeout(PONG_DUE_S):
-            message = await context.read()
+        try:
+            async with asyncio.timeout(PONG_DUE_S):
+                message = await context.read()
+        except TimeoutError:
+            return None
         if not isinstance(message, bytes):
             return None
         wall_ms = time.time_ns() // 1_000_000

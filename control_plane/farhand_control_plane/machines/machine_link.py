@@ -92,13 +92,16 @@ class MachineLink:
         self, ref: CommandRef, *, stdout_stored: int = 0, stderr_stored: int = 0
     ) -> AttemptRun:
         """Begin to follow an attempt that the machine holds or is about to be offered."""
+        left = self._hub.take_left(ref.attempt_id)
         run = AttemptRun(
             ref,
             limits=self._limits,
             stdout_stored=stdout_stored,
             stderr_stored=stderr_stored,
-            inherits=self._hub.take_left(ref.attempt_id),
+            inherits=left,
         )
+        if left is not None:
+            left.close()
         self.runs[ref.attempt_id] = run
         return run
 

@@ -103,6 +103,7 @@ class MachineService:
         Raises Unavailable naming the address when one is taken; ``close`` undoes what was done.
         """
         stack = self._opened
+        stack.callback(self.hub.forget_left, float("inf"))
         for database in (self._hot, self._output):
             await stack.enter_async_context(database)
         authority = await open_authority(self._database, self._instance_id, self._instance_key)

@@ -2,10 +2,9 @@
 
 import asyncio
 import logging
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from farhand_control_plane.db import attempts, claims, partitions
+from farhand_control_plane.db import attempts, claims
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.dispatcher import Dispatcher
 from farhand_shared.errors import FarhandError
@@ -16,7 +15,6 @@ EXPIRE_S: Final = 5.0
 LOOK_EVERYWHERE_EVERY: Final = 2  # rounds; the net under lost notifications
 DAILY_EVERY: Final = 24 * 3600 // 5  # rounds
 UNSEEN_DAYS: Final = 7  # a machine away for longer: its running commands are called lost
-OUTPUT_DAYS: Final = 30
 
 
 class Sweeper:
@@ -58,8 +56,3 @@ class Sweeper:
             return
         async with self._database.transaction() as tx:
             await attempts.give_up_unseen(tx, after_days=UNSEEN_DAYS)
-        async with self._database.transaction() as tx:
-            await partitions.make_output_weeks(tx)
-        async with self._database.transaction() as tx:
-            before = datetime.now(UTC) - timedelta(days=OUTPUT_DAYS)
-            await partitions.drop_output_before(tx, before)

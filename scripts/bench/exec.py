@@ -1,0 +1,292 @@
+#!/usr/bin/env python3
+"""What one direct command costs, end to end: round trip, where the time goes, commands per second.
+
+    .venv/bin/python scripts/bench/exec.py [--rounds N] [--seconds S] [--home FOLDER]
+
+Brings up the whole system in a fresh home (`farhand up`: Postgres, server, this machine's daemon),
+raises the machine's concurrency, and speaks HTTP over kept connections as any client may:
+
+- round trip of `sh -c 'echo hi'`, in rounds that alternate with spawning `/bin/true` here; the
+  ratio of the two medians is the figure to compare between machines
+- the steps a client can see: accepted (command and attempt committed), exit told, result committed
+- commands per second with 1, 8 and 64 in flight, with the CPU each part takes
+
+Client, server, daemon, Postgres and the commands share this machine's cores. Linux only.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from farhand_shared.exec_frames import FrameDecoder, FrameKind
+
+FARHAND = [sys.executable, "-m", "farhand_control_plane"]
+CONCURRENCY = 64
+
+
+class Plane:
+    """`farhand up` in a home of its own."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith("FARHAND_")}
+        self.env["FARHAND_HOME"] = str(home)
+        self._start()
+        # The machine's own file decides how much it runs at once; it is read at the daemon's start.
+        self.stop()
+        file = home / "daemon" / "machine.toml"
+        kept = [line for line in file.read_text().splitlines() if "concurrency" not in line]
+        file.write_text("\n".join([f"concurrency = {CONCURRENCY}", *kept]) + "\n")
+        self._start()
+
+    def _start(self) -> None:
+        with self.home.with_name("up.log").open("w") as log:
+            self.process = subprocess.Popen([*FARHAND, "up"], env=self.env, stdout=log, stderr=log)
+        deadline = time.monotonic() + 120
+        while True:
+            done = subprocess.run(
+                [*FARHAND, "machines", "list", "--json"],
+                env=self.env,
+                capture_output=True,
+                text=True,
+            )
+            online = (
+                [m for m in json.loads(done.stdout)["items"] if m["presence"] == "online"]
+                if done.returncode == 0
+                else []
+            )
+            if online:
+                break
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                said = self.home.with_name("up.log").read_text()
+                raise SystemExit(f"bench: `farhand up` did not come up: {said}")
+            time.sleep(0.2)  # between two looks
+        self.machine = online[0]["name"]
+        self.port = json.loads((self.home / "ports.json").read_text())["http"]
+        self.token = (self.home / "token").read_text().strip()
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGINT)
+        self.process.wait(60)
+
+
+@dataclass
+class Times:
+    """When a client saw what, in seconds from its request."""
+
+    accepted: float = 0.0
+    exit: float = 0.0
+    committed: float = 0.0
+
+
+class Connection:
+    """One kept HTTP connection: a request, and its streamed answer."""
+
+    def __init__(self, plane: Plane) -> None:
+        self._plane = plane
+
+    async def open(self) -> "Connection":
+        self._reader, self._writer = await asyncio.open_connection(
+            "127.0.0.1", self._plane.port, limit=1 << 20
+        )
+        return self
+
+    def close(self) -> None:
+        self._writer.close()
+
+    async def exec(self, argv: list[str]) -> Times:
+        plane, times, decoder = self._plane, Times(), FrameDecoder()
+        body = json.dumps({"machine": plane.machine, "argv": argv}).encode()
+        began = time.perf_counter()
+        self._writer.write(
+            (
+                "POST /v1/exec HTTP/1.1\r\nhost: localhost\r\n"
+                f"authorization: Bearer {plane.token}\r\ncontent-length: {len(body)}\r\n\r\n"
+            ).encode()
+            + body
+        )
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        if b" 200 " not in head[:16]:
+            raise SystemExit(f"bench: {head!r}")
+        while True:
+            size = int(await self._reader.readline(), 16)
+            chunk = await self._reader.readexactly(size + 2)
+            if not size:
+                return times
+            now = time.perf_counter() - began
+            for frame in decoder.feed(chunk[:-2]):
+                match frame.kind:
+                    case FrameKind.ACCEPTED:
+                        times.accepted = now
+                    case FrameKind.EXIT:
+                        times.exit = now
+                        assert frame.json()["result"]["exit_code"] == 0, frame
+                    case FrameKind.COMMITTED:
+                        times.committed = now
+                    case FrameKind.ERROR:
+                        raise SystemExit(f"bench: {frame.payload!r}")
+
+    async def nothing(self) -> float:
+        """Have a request refused after its token was checked: what HTTP costs alone."""
+        began = time.perf_counter()
+        self._writer.write(
+            b"POST /v1/exec HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n"
+            b"authorization: Bearer " + self._plane.token.encode() + b"\r\n\r\n"
+        )
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+        await self._reader.readexactly(int(length.split(b":")[1]))
+        return time.perf_counter() - began
+
+
+@dataclass
+class Rounds:
+    spawns: list[float] = field(default_factory=list)
+    shells: list[float] = field(default_factory=list)
+    nothings: list[float] = field(default_factory=list)
+    times: list[Times] = field(default_factory=list)
+
+
+def spawn(argv: list[str], n: int) -> list[float]:
+    times = []
+    for _ in range(n):
+        began = time.perf_counter()
+        subprocess.run(argv, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - began)
+    return times
+
+
+async def round_trips(plane: Plane, rounds: int) -> Rounds:
+    found = Rounds()
+    connection = await Connection(plane).open()
+    argv = ["/bin/sh", "-c", "echo hi"]
+    for _ in range(50):
+        await connection.exec(argv)
+    for _ in range(rounds):
+        found.spawns += spawn(["/bin/true"], 40)
+        found.shells += spawn(argv, 20)
+        found.nothings += [await connection.nothing() for _ in range(20)]
+        found.times += [await connection.exec(argv) for _ in range(100)]
+    connection.close()
+    return found
+
+
+def ms(values: list[float]) -> str:
+    ordered = sorted(values)
+    p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
+    return f"p50 {statistics.median(ordered) * 1e3:6.2f} ms   p95 {p95 * 1e3:6.2f} ms"
+
+
+def cpu_of(pids: dict[str, list[int]]) -> dict[str, float]:
+    used = {}
+    for name, members in pids.items():
+        ticks = 0
+        for pid in members:
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            ticks += int(fields[11]) + int(fields[12])
+        used[name] = ticks / os.sysconf("SC_CLK_TCK")
+    return used
+
+
+def parts(root: int) -> dict[str, list[int]]:
+    """Return the processes below `farhand up`, by what they are."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            except OSError:
+                continue
+            parents.setdefault(int(fields[1]), []).append(int(entry.name))
+    found: dict[str, list[int]] = {"server": [], "daemon": [], "postgres": []}
+    todo = [root]
+    while todo:
+        pid = todo.pop()
+        todo += parents.get(pid, [])
+        try:
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+        except OSError:
+            continue
+        if b"postgres" in line:
+            found["postgres"].append(pid)
+        elif b"farhand_daemon" in line or b"farhandd" in line:
+            found["daemon"].append(pid)
+        elif b"serve" in line:
+            found["server"].append(pid)
+    return found
+
+
+async def rate(plane: Plane, in_flight: int, seconds: float) -> None:
+    connections = [await Connection(plane).open() for _ in range(in_flight)]
+    until = time.perf_counter() + seconds
+    times: list[float] = []
+
+    async def work(connection: Connection) -> None:
+        while time.perf_counter() < until:
+            times.append((await connection.exec(["/bin/true"])).committed)
+
+    pids = parts(plane.process.pid)
+    before, own, began = cpu_of(pids), time.process_time(), time.perf_counter()
+    await asyncio.gather(*map(work, connections))
+    elapsed = time.perf_counter() - began
+    after = cpu_of(pids)
+    each = {name: (after[name] - before[name]) / len(times) * 1e3 for name in before}
+    each["client"] = (time.process_time() - own) / len(times) * 1e3
+    for connection in connections:
+        connection.close()
+    spent = ", ".join(f"{name} {value:.2f}" for name, value in each.items())
+    print(
+        f"{in_flight:3} in flight   {len(times) / elapsed:6.0f}/s   {ms(times)}   CPU ms: {spent}"
+    )
+
+
+async def measure(plane: Plane, rounds: int, seconds: float) -> None:
+    found = await round_trips(plane, rounds)
+    floor = statistics.median(found.spawns)
+    exits = [times.exit for times in found.times]
+    ends = [times.committed for times in found.times]
+    print(f"spawn /bin/true          {ms(found.spawns)}")
+    print(f"spawn sh -c 'echo hi'    {ms(found.shells)}   (part of every round trip)")
+    print(f"a refused request        {ms(found.nothings)}   (HTTP and token alone)")
+    print(f"exit told                {ms(exits)}   {statistics.median(exits) / floor:.1f} x spawn")
+    print(f"result committed         {ms(ends)}   {statistics.median(ends) / floor:.1f} x spawn")
+    print("steps:")
+    print(f"  request to accepted    {ms([t.accepted for t in found.times])}")
+    print(f"  accepted to exit told  {ms([t.exit - t.accepted for t in found.times])}")
+    print(f"  exit told to committed {ms([t.committed - t.exit for t in found.times])}")
+    for in_flight in (1, 8, 64):
+        await rate(plane, in_flight, seconds)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--rounds", type=int, default=5)
+    options.add_argument("--seconds", type=float, default=4.0)
+    options.add_argument("--home", type=Path, help="keep the system's home here")
+    asked = options.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="farhand-bench-"))
+    try:
+        plane = Plane(asked.home or folder / "home")
+        try:
+            asyncio.run(measure(plane, asked.rounds, asked.seconds))
+        finally:
+            plane.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

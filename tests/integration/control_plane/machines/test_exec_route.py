@@ -1,0 +1,202 @@
+"""``POST /v1/exec`` and an attempt's output over a real HTTP server."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+
+from farhand_control_plane.api.access import NotAuthenticated
+from farhand_control_plane.api.exec import ExecApp
+from farhand_control_plane.db.tokens import Caller
+from farhand_control_plane.domain.access import Scope
+from farhand_control_plane.domain.words import MemberRole
+from farhand_shared.command import CommandSpec, Shell
+from farhand_shared.exec_frames import FrameDecoder, FrameKind
+from farhand_shared.exec_request import ExecBody, encode_exec_body
+from farhand_shared.ids import TokenId, new_id
+from tests.fakes.fake_daemon import hold
+from tests.fakes.machine_lab import Seen
+
+
+class Client:
+    """One HTTP connection, read chunk by chunk."""
+
+    def __init__(self, port, lab):
+        self.port = port
+        self.lab = lab
+        self.writers = []
+
+    async def send(self, method, path, body=b"", token="exec"):
+        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+        self.writers.append(self.writer)
+        self.writer.write(
+            f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode()
+            + body
+        )
+        head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
+        return int(head.split()[1])
+
+    async def exec(self, script, machine="fake", **more):
+        body = ExecBody(machine=machine, spec=CommandSpec(run=Shell(script=script)), **more)
+        return await self.send("POST", "/v1/exec", encode_exec_body(body))
+
+    async def frames(self, seen=None):
+        seen, decoder = seen if seen is not None else Seen(), FrameDecoder()
+        while size := int(await self.reader.readline(), 16):
+            chunk = await self.reader.readexactly(size + 2)
+            seen.frames += decoder.feed(chunk[:-2])
+        return seen
+
+    async def error(self):
+        return json.loads(await self.reader.read())["error"]
+
+    def close(self):
+        self.writer.transport.abort()
+
+
+@asynccontextmanager
+async def serving(lab, replica) -> AsyncIterator[Client]:
+    async def authenticate(headers):
+        scopes = {
+            "Bearer exec": {Scope.EXEC},
+            "Bearer read": {Scope.READ},
+        }.get(headers.get("authorization"))
+        if scopes is None:
+            raise NotAuthenticated("cannot answer: no token")
+        return Caller(
+            instance_id=lab.instance.instance_id,
+            member_id=lab.instance.owner_member_id,
+            role=MemberRole.OWNER,
+            token_id=TokenId(new_id()),
+            scopes=frozenset(scopes),
+            machine_id=None,
+            expires_at=None,
+        )
+
+    async def inner(scope, receive, send):
+        await send({"type": "http.response.start", "status": 418, "headers": []})
+        await send({"type": "http.response.body", "body": b"inner"})
+
+    app = ExecApp(inner, authenticate=authenticate, execs=replica.execs)
+    server = uvicorn.Server(
+        uvicorn.Config(app, port=0, log_level="warning", lifespan="off", access_log=False)
+    )
+    task = asyncio.create_task(server.serve())
+    await lab.sees(lambda: server.started)
+    client = Client(server.servers[0].sockets[0].getsockname()[1], lab)
+    try:
+        yield client
+    finally:
+        for writer in client.writers:
+            writer.transport.abort()
+            await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+        server.should_exit = True
+        await task
+
+
+async def test_the_body_is_streamed_while_the_command_runs(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        assert await client.exec(b"long \xff") == 200
+        seen = Seen()
+        reading = asyncio.create_task(client.frames(seen))
+        await lab.sees(lambda: machine.starts)
+        (job,) = machine.jobs.values()
+        assert job.spec.run == Shell(script=b"long \xff")
+        job.write(b"live\0\xfe")
+        await lab.sees(lambda: seen.bytes_of() == b"live\0\xfe")
+        job.end(5)
+        await reading
+    assert seen.one(FrameKind.EXIT)["result"]["exit_code"] == 5
+    assert seen.kinds[-1] is FrameKind.COMMITTED
+
+
+async def test_a_cut_body_is_resumed_from_offsets(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        await client.exec(b"long")
+        seen = Seen()
+        reading = asyncio.create_task(client.frames(seen))
+        await lab.sees(lambda: machine.starts)
+        (job,) = machine.jobs.values()
+        job.write(b"0123456789")
+        await lab.sees(lambda: seen.bytes_of() == b"0123456789")
+        reading.cancel()
+        client.close()
+        # The follower of a client that went away is let go; the command is not.
+        held = replica.hub.run(seen.attempt_id)
+        await lab.sees(lambda: not held[1].readers)
+        assert not job.cancelled.is_set()
+        job.end()
+        path = f"/v1/attempts/{seen.attempt_id}/output?stdout=4&stderr=0"
+        assert await client.send("GET", path) == 200
+        rest = await client.frames()
+    assert rest.bytes_of() == b"456789"
+    assert rest.one(FrameKind.EXIT)["result"]["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "token", "status", "code"),
+    [
+        ("POST", "/v1/exec", b"{}", "none", 401, "not_authenticated"),
+        ("POST", "/v1/exec", b"{}", "read", 403, "not_allowed"),
+        ("POST", "/v1/exec", b"not json", "exec", 400, "invalid_input"),
+        ("POST", "/v1/exec", b'{"machine": "x", "script": "y"}', "exec", 404, "not_found"),
+        ("POST", "/v1/exec", b'{"machine": "fake", "script": "y"}', "exec", 503, "machine_offline"),
+        ("POST", "/v1/exec", b'{"machine": "\\u0000", "script": ""}', "exec", 404, "not_found"),
+        ("GET", "/v1/attempts/nonsense/output", b"", "exec", 404, "not_found"),
+        ("GET", f"/v1/attempts/{new_id()}/output", b"", "exec", 404, "not_found"),
+        ("GET", f"/v1/attempts/{new_id()}/output?stdout=-1", b"", "exec", 400, "invalid_input"),
+        ("GET", f"/v1/attempts/{new_id()}/output", b"", "read", 403, "not_allowed"),
+    ],
+)
+async def test_errors_before_the_first_frame_are_plain(
+    lab, method, path, body, token, status, code
+):
+    replica = await lab.replica()
+    await lab.machine(replica)
+    async with serving(lab, replica) as client:
+        assert await client.send(method, path, body, token) == status
+        error = await client.error()
+    assert error["code"] == code
+    assert error["message"].startswith("cannot ")
+    assert await lab.sql("select 1 from commands") == []
+
+
+async def test_a_three_megabyte_command_is_carried_whole(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    script = b"\xff" * 3_000_000
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        assert await client.exec(script) == 200
+        seen = await client.frames()
+    (job,) = machine.jobs.values()
+    assert job.spec.run == Shell(script=script)
+    assert seen.kinds[-1] is FrameKind.COMMITTED
+    assert len((await lab.view(seen.command_id)).title) == 300
+
+
+async def test_a_command_too_large_to_carry_names_its_size_and_the_limit(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        assert await client.exec(b"x" * 7_000_000) == 413
+        error = await client.error()
+    assert "7,000,0" in error["message"]
+    assert "6,291,456" in error["message"]
+    assert machine.starts == []
+
+
+async def test_other_paths_go_to_the_inner_application(lab):
+    replica = await lab.replica()
+    async with serving(lab, replica) as client:
+        for method, path in [("GET", "/v1/exec"), ("GET", "/v1/attempts"), ("POST", "/v1/chat")]:
+            assert await client.send(method, path) == 418
