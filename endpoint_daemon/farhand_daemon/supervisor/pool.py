@@ -37,11 +37,12 @@ from farhand_daemon.supervisor.records import (
     started_from,
 )
 from farhand_daemon.supervisor.recovery import judge_spool, loss_of, supervisor_socket
+from farhand_daemon.supervisor.supply import SupervisorSupply
 
 _ADOPTION_S = 5.0  # a stopped supervisor may answer later; the daemon does not wait for it
-_REFILL_S = 0.02  # a fork must not compete with the start of a command
 _SYNC_AFTER_S = 1.0  # most results are acknowledged before; then the disk is never touched
 _MOST_TRIES = 5
+_LOOK_AGAIN_S = 0.2  # at an earlier supervisor that lives, or is just ending, without a connection
 _REQUEST_SUFFIX = ".request"
 
 
@@ -79,20 +80,16 @@ class SupervisorPool:
         self.handles: dict[str, CommandHandle] = {}
         self.spool_dir = fork_server.state_dir / SPOOL_FOLDER
         self._sockets_dir = fork_server.state_dir / SOCKETS_FOLDER
-        self._fork_server, self._listener = fork_server, listener
+        self._listener = listener
         self._head, self._tail = head_bytes, tail_bytes
-        self._warm, self._idle_s = warm, idle_s
+        self._supply = SupervisorSupply(
+            self.loop, fork_server, self._connect, self._in_thread, warm=warm, idle_s=idle_s
+        )
         self._link_up = False
         self._connections: set[SupervisorConnection] = set()
-        self._idle: list[SupervisorConnection] = []  # last used last, and used first
         self._leftovers: set[SupervisorConnection] = set()
         self._settling: dict[SupervisorConnection, str] = {}  # earlier ones, by socket name
         self._changed = asyncio.Event()
-        self._waiting_for_fork: list[socket.socket] = []
-        self._refill_timer: asyncio.TimerHandle | None = None
-        self._retire_timer: asyncio.TimerHandle | None = None
-        self._server_started_at = time.monotonic()
-        self._fork_server_lives = True  # else requests wait for the next one
         self._threads: set[asyncio.Future[None]] = set()
         self._closed = False
         self._digest_of: Callable[[str], bytes] = lambda attempt_id: b""
@@ -105,7 +102,6 @@ class SupervisorPool:
         of an attempt.
         """
         self._digest_of = digest_of or self._digest_of
-        self.loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
         for name in os.listdir(self._sockets_dir):
             self._connect_to_earlier(name)
         with contextlib.suppress(TimeoutError):
@@ -116,14 +112,14 @@ class SupervisorPool:
                 self._recover(attempt_id)
         for request in self.spool_dir.glob(f"*{_REQUEST_SUFFIX}"):
             request.unlink(missing_ok=True)
-        self._refill()
-        self._retire()
+        self._supply.open()
         return list(self.handles.values())
 
     def prepare(self, attempt_id: str, spec: SpawnSpec, input_digest: bytes = b"") -> CommandHandle:
         """Hand a command to a supervisor, which waits for `CommandHandle.go`. Does not block.
 
-        Each attempt id once: the caller's journal knows which were used.
+        Each attempt id once: the caller's journal knows which were used. OSError: no socket or no
+        room for a large request; nothing was prepared.
         """
         if attempt_id in self.handles:
             raise ValueError(f"cannot prepare {attempt_id}: it has a supervisor already")
@@ -137,10 +133,9 @@ class SupervisorPool:
             "umask": spec.umask,
             "grace_ms": spec.grace_ms,
             "timeout_ms": spec.timeout_ms,
-            "link_up": self._link_up,
         }
         handle.request = wire.encode_request(facts, list(spec.argv), list(spec.env), spec.cwd)
-        self._hand_over(handle, self._idle.pop() if self._idle else self._fork())
+        self._hand_over(handle, self._supply.take())
         self.handles[attempt_id] = handle
         return handle
 
@@ -171,30 +166,19 @@ class SupervisorPool:
         which commands left behind; those processes stay.
         """
         self._closed = True
-        for timer in (self._refill_timer, self._retire_timer):
-            if timer is not None:
-                timer.cancel()
-        ending = set(self._idle)
+        ending = self._supply.close()
         if quit_leftovers:
             for connection in self._leftovers:
                 connection.send(wire.frame(wire.QUIT))
             ending |= self._leftovers
-        for connection in self._idle:
-            connection.end_writing()
         for connection in self._connections - ending:
             connection.close()
         self._connections &= ending
-        for waiting in self._waiting_for_fork:
-            waiting.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(2.0):
                 await self._until_empty(self._connections)
         for connection in self._connections:
             connection.close()
-        if self._fork_server_lives:
-            self.loop.remove_reader(self._fork_server.fileno())
-            self._fork_server.end()
-            self._in_thread(self._fork_server.reap)
         for handle in self.handles.values():
             if handle.sync_timer is not None:
                 handle.sync_timer.cancel()
@@ -205,86 +189,29 @@ class SupervisorPool:
     # -- supervisors -------------------------------------------------------------------------------
 
     def _hand_over(self, handle: CommandHandle, connection: SupervisorConnection) -> None:
-        handle.connection, connection.handle = connection, handle
-        if len(handle.request) <= wire.INLINE_MAX_BYTES:
-            connection.send(wire.frame(wire.PREPARE, handle.request))
-        else:
+        """Send PREPARE. OSError: the disk takes no large request; the supervisor is unharmed."""
+        prepare = wire.frame(wire.PREPARE, handle.request)
+        if len(handle.request) > wire.INLINE_MAX_BYTES:
             file = handle.spool_path.with_suffix(_REQUEST_SUFFIX)
-            with open(file, "wb", opener=_private) as stream:
-                stream.write(handle.request)
-            connection.send(wire.frame(wire.PREPARE_FILE, os.fsencode(file)))
+            try:
+                with open(file, "wb", opener=_private) as stream:
+                    stream.write(handle.request)
+            except OSError:
+                file.unlink(missing_ok=True)
+                self._supply.give_back(connection)
+                raise
+            prepare = wire.frame(wire.PREPARE_FILE, os.fsencode(file))
+        handle.connection, connection.handle = connection, handle
+        connection.send(prepare + self._link_frame())
         if handle.stop_wanted is not None:
             connection.send(wire.frame(wire.CANCEL, handle.stop_wanted.value.encode()))
         elif handle.go_wanted and connection.ready:
             handle.send_go(connection)
 
-    def _fork(self) -> SupervisorConnection:
-        """Ask for a new supervisor. Frames can be sent at once: they wait for it in the socket."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection = self._connect(ours)
-        self._waiting_for_fork.append(theirs)
-        self._ask_for_forks()
-        return connection
-
-    def _ask_for_forks(self) -> None:
-        while self._waiting_for_fork and self._fork_server_lives:
-            try:
-                self._fork_server.request(self._waiting_for_fork[0])
-            except BlockingIOError:
-                self.loop.add_writer(self._fork_server.fileno(), self._ask_for_forks)
-                return
-            self._waiting_for_fork.pop(0).close()
-        if self._fork_server_lives:
-            self.loop.remove_writer(self._fork_server.fileno())
-
     def _connect(self, ours: socket.socket) -> SupervisorConnection:
         connection = SupervisorConnection(self.loop, ours, self._on_frame, self._on_gone)
         self._connections.add(connection)
         return connection
-
-    def _refill(self) -> None:
-        """Have as many idle supervisors as are to be kept warm."""
-        self._refill_timer = None
-        while len(self._idle) < self._warm and not self._closed:
-            self._keep_idle(self._fork())
-
-    def _refill_soon(self) -> None:
-        if self._refill_timer is None and len(self._idle) < self._warm and not self._closed:
-            self._refill_timer = self.loop.call_later(_REFILL_S, self._refill)
-
-    def _keep_idle(self, connection: SupervisorConnection) -> None:
-        connection.handle, connection.idle_since = None, self.loop.time()
-        self._idle.append(connection)
-
-    def _retire(self) -> None:
-        """End supervisors that were idle too long; the longest idle are first in the list."""
-        before = self.loop.time() - self._idle_s
-        while len(self._idle) > self._warm and self._idle[0].idle_since < before:
-            self._idle.pop(0).end_writing()
-        self._retire_timer = self.loop.call_later(self._idle_s / 3, self._retire)
-
-    def _fork_server_readable(self) -> None:
-        """Replace a fork server that was killed. Its supervisors are not affected."""
-        if not self._fork_server.is_gone() or self._closed:
-            return
-        gone = self._fork_server
-        self._fork_server_lives = False
-        self.loop.remove_reader(gone.fileno())
-        self.loop.remove_writer(gone.fileno())
-        self._in_thread(gone.reap)
-        # One that dies at once would otherwise be started as fast as the machine can.
-        young = time.monotonic() - self._server_started_at < 1.0
-        self.loop.call_later(1.0 if young else 0.0, self._start_fork_server, gone.state_dir)
-
-    def _start_fork_server(self, state_dir: Path) -> None:
-        if self._closed:
-            return
-        self._server_started_at = time.monotonic()
-        self._fork_server = ForkServer(state_dir)
-        self._fork_server_lives = True
-        self.loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
-        self._ask_for_forks()
-        self._refill_soon()
 
     # -- events ------------------------------------------------------------------------------------
 
@@ -306,11 +233,11 @@ class SupervisorPool:
         elif kind == wire.STARTED:
             handle.started = started_from(json.loads(payload))
             self._listener.command_started(handle, handle.started)
-            self._refill_soon()
+            self._supply.refill_soon()
         elif kind == wire.EXIT:
             connection.handle = None
             if payload[:1] == b"\x01":
-                self._keep_idle(connection)
+                self._supply.give_back(connection)
             else:  # it ends, now or when what its command left behind has closed its output
                 self._leftovers.add(connection)
             self._finish(handle, ExitRecord.from_json(payload[1:]))
@@ -320,12 +247,11 @@ class SupervisorPool:
         self._connections.discard(connection)
         self._leftovers.discard(connection)
         self._settling.pop(connection, None)
-        if connection in self._idle:
-            self._idle.remove(connection)
+        self._supply.lose(connection)
         self._changed.set()
         handle = connection.handle
         if handle is None:
-            self._refill_soon()
+            self._supply.refill_soon()
         elif not handle.go_sent and not handle.adopted:
             self._try_again(handle)
         else:
@@ -334,9 +260,11 @@ class SupervisorPool:
                 self._finish(handle, record)
                 return
             handle.refresh_from_spool()
-            loss = loss_of(handle.started)
-            handle.note_loss(loss)
-            self._listener.supervisor_lost(handle, loss)
+            self._lose(handle, loss_of(handle.started))
+
+    def _lose(self, handle: CommandHandle, loss: SupervisorLoss) -> None:
+        handle.note_loss(loss)
+        self._listener.supervisor_lost(handle, loss)
 
     def _try_again(self, handle: CommandHandle) -> None:
         """Hand a command that certainly was not started to another supervisor."""
@@ -356,13 +284,20 @@ class SupervisorPool:
             self.loop.call_later(0.05 * 2**handle.tries, self._hand_over_again, handle)
 
     def _hand_over_again(self, handle: CommandHandle) -> None:
-        if not self._closed:
-            self._hand_over(handle, self._fork())
+        if self._closed:
+            return
+        try:
+            self._hand_over(handle, self._supply.fresh())
+        except OSError as error:
+            problem = SpawnProblem(
+                kind="other", message=f"cannot start: {error.strerror}", errno=error.errno
+            )
+            self._finish(handle, _unstarted(handle, Reason.SPAWN_ERROR, problem))
 
     def _finish(self, handle: CommandHandle, record: ExitRecord) -> None:
         handle.note_exit(record)
         self._sync_later(handle)
-        self._refill_soon()
+        self._supply.refill_soon()
         self._listener.command_exited(handle, record)
 
     def _sync_later(self, handle: CommandHandle) -> None:
@@ -418,11 +353,30 @@ class SupervisorPool:
                 self._sync_later(handle)
             case SupervisorLoss() as loss:
                 handle.note_loss(loss)
-            case None:  # it lives but is stopped: it will answer, or its socket will close
-                name = supervisor_socket(handle.spool_path)
-                for connection, earlier in self._settling.items():
-                    if earlier == name:
-                        connection.handle = handle
+            case None:
+                self._wait_for_earlier(handle)
+
+    def _wait_for_earlier(self, handle: CommandHandle) -> None:
+        """Keep after a supervisor that lives but has not answered.
+
+        It may be stopped: then it answers later, or its socket closes. Or it was just ending: its
+        socket is closed, its process not quite gone.
+        """
+        if self._closed or handle.state is not HandleState.RUNNING or handle.connection is not None:
+            return
+        name = supervisor_socket(handle.spool_path)
+        if name is not None and name not in self._settling.values():
+            self._connect_to_earlier(name)
+        for connection, earlier in self._settling.items():
+            if earlier == name:
+                connection.handle = handle
+        match judge_spool(handle.spool_path):
+            case ExitRecord() as record:
+                self._finish(handle, record)
+            case SupervisorLoss() as loss:
+                self._lose(handle, loss)
+            case None:
+                self.loop.call_later(_LOOK_AGAIN_S, self._wait_for_earlier, handle)
 
     def _link_frame(self) -> bytes:
         return wire.frame(wire.LINK, b"\x01" if self._link_up else b"\x00")

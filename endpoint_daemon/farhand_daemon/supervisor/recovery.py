@@ -30,12 +30,14 @@ def judge_spool(path: Path) -> ExitRecord | SupervisorLoss | None:
     except DamagedSpool as error:
         return SupervisorLoss(started=None, still_running=False, message=str(error))
     try:
-        if _is_alive(reader.supervisor):
-            return None
-        # Read only now: a supervisor writes its record before it ends.
+        alive = _is_alive(reader.supervisor)
+        # Read only now: a supervisor writes its record before it ends. With a record it may live
+        # on: for what the command left behind, or for the next command.
         text = reader.exit_record()
         if text is not None:
             return ExitRecord.from_json(text)
+        if alive:
+            return None
         document = reader.started()
         return loss_of(None if document is None else started_from(document))
     finally:

@@ -49,7 +49,7 @@ class RunningCommand:
         self._grace_s = _number(facts["grace_ms"]) / 1000
         timeout_ms = facts["timeout_ms"]
         self._timeout_s = NEVER if timeout_ms is None else _number(timeout_ms) / 1000
-        self._link_up = bool(facts["link_up"])
+        self._link_up = False  # until LINK says so
         self._spool: SpoolWriter | None = None
         self._output: OutputPump | None = None
         self._failure: SpawnFailure | None = None

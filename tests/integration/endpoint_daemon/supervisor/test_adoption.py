@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from farhand_daemon.attempts import AttemptState, Decision
+from farhand_daemon.process_identity import boot_id, start_time
+from farhand_daemon.spool import SpoolReader, SpoolWriter
 from farhand_daemon.supervisor.handle import HandleState
 from farhand_daemon.supervisor.records import Reason, StopReason, Stream
 from tests.fakes.supervised_lab import (
@@ -34,7 +36,7 @@ class Crash:
     def __init__(self, tmp_path: Path, state_dir: Path) -> None:
         self.folder = tmp_path
         self.lab = Lab(state_dir, head_bytes=256 << 10, tail_bytes=768 << 10)
-        self.daemon: asyncio.subprocess.Process
+        self.daemon: asyncio.subprocess.Process | None = None
         self.fork_server = 0
 
     async def daemon_runs(self, script: str, point: str = "running") -> None:
@@ -47,7 +49,11 @@ class Crash:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             cwd=self.folder,
-            env={"PATH": PATH.decode(), "LAB_MARK": self.lab.mark.decode()},
+            env={
+                "PATH": PATH.decode(),
+                "LAB_MARK": self.lab.mark.decode(),
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            },
         )
         assert self.daemon.stdin is not None
         assert self.daemon.stdout is not None
@@ -57,9 +63,10 @@ class Crash:
         self.fork_server = int(line or 0)
 
     async def kill_daemon(self) -> None:
-        if self.daemon.returncode is None:
-            self.daemon.kill()
-        await self.daemon.wait()
+        if self.daemon is not None:
+            if self.daemon.returncode is None:
+                self.daemon.kill()
+            await self.daemon.wait()
 
     def lines(self, name: str) -> int:
         file = self.folder / name
@@ -291,6 +298,66 @@ async def test_left_behind_pipe_survives_the_daemon_and_is_found_again(crash: Cr
     assert read_all(crash.lab.attempts.live["victim"], Stream.STDOUT) == b"done\n"
 
 
+async def test_end_without_a_daemon_is_known_while_its_supervisor_stays_for_a_child(
+    crash: Crash,
+) -> None:
+    await crash.daemon_runs("sleep 1000 & echo done; exit 5")
+    await until(lambda: _has_exit(crash))
+    await crash.kill_daemon()
+    attempts = await crash.lab.open()
+    record = attempts.live["victim"].record
+    assert record is not None
+    assert (record.exit_code, record.stdout_left_open) == (5, True)
+
+
+async def test_supervisor_that_lives_but_cannot_be_reached_is_waited_for(crash: Crash) -> None:
+    """It is just ending, say: its socket is closed, the process not quite gone."""
+    lab = crash.lab
+    await lab.open()
+    await lab.close()
+    stand_in = await asyncio.create_subprocess_exec("sleep", "1000")
+    started = start_time(stand_in.pid)
+    assert started is not None
+    writer = SpoolWriter(
+        os.fspath(lab.state_dir / "spool" / "stuck.spool"),
+        "stuck",
+        {"pid": stand_in.pid, "start_time": started, "boot_id": boot_id(), "socket": "no.sock"},
+        head=16,
+        tail=48,
+    )
+    writer.put_started({"pid": 1, "start_time": 0, "boot_id": boot_id(), "at_ms": 0})
+    attempts = await lab.open()
+    handle = attempts.live["stuck"]
+    assert handle.state is HandleState.RUNNING
+    stand_in.kill()
+    await stand_in.wait()
+    loss = await lost(handle)
+    assert not loss.still_running
+    assert lab.recorder.told == [("lost", "stuck")]
+
+
+async def test_stopped_supervisor_is_adopted_once_it_goes_on(
+    crash: Crash, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("farhand_daemon.supervisor.pool._ADOPTION_S", 0.2)
+    os.mkfifo(crash.folder / "fifo")
+    await crash.daemon_runs(RUNS_ON)
+    reader = SpoolReader(os.fspath(crash.lab.state_dir / "spool" / "victim.spool"))
+    supervisor = reader.supervisor["pid"]
+    reader.close()
+    assert isinstance(supervisor, int)
+    os.kill(supervisor, signal.SIGSTOP)
+    await crash.kill_daemon()
+    attempts = await crash.lab.open()
+    handle = attempts.live["victim"]
+    assert handle.state is HandleState.RUNNING
+    handle.ack(Stream.STDOUT, 1)  # kept until the supervisor can be told
+    os.kill(supervisor, signal.SIGCONT)
+    (crash.folder / "fifo").write_text("go\n")
+    assert (await ended(handle)).exit_code == 7
+    assert crash.lines("count") == 1
+
+
 async def test_what_was_decided_is_known_after_a_restart(crash: Crash) -> None:
     await crash.daemon_runs("true")
     await crash.kill_daemon()
@@ -342,8 +409,6 @@ def _kill_and_wait(pid: int) -> None:
 
 
 def _has_exit(crash: Crash) -> bool:
-    from farhand_daemon.spool import SpoolReader
-
     reader = SpoolReader(os.fspath(crash.lab.state_dir / "spool" / "victim.spool"))
     try:
         return reader.exit_record() is not None
