@@ -4,7 +4,7 @@ import sys
 
 from farhand_control_plane.cli.session import api, note
 from farhand_control_plane.client import conversation
-from farhand_control_plane.client.api import Api
+from farhand_control_plane.client.api import Api, complaint
 from farhand_control_plane.client.screen import TerminalScreen
 from farhand_shared.errors import FarhandError, InvalidInput
 from farhand_shared.ids import new_id
@@ -58,5 +58,5 @@ def _talk(server: Api, conversation_name: str, this_machine: str | None) -> int:
         except KeyboardInterrupt:
             note("Not followed any longer; the work goes on: farhand tickets list")
         except FarhandError as error:
-            note(f"farhand: {error}")
+            note(f"farhand: {complaint(str(error), 'send')}")
             status = 1

@@ -15,7 +15,14 @@ from types import FrameType
 from typing import Final
 
 from farhand_control_plane.cli import exec_options
-from farhand_control_plane.client.api import Api, Body, Refused, find_target, path_with
+from farhand_control_plane.client.api import (
+    Api,
+    Body,
+    Refused,
+    complaint,
+    find_target,
+    path_with,
+)
 from farhand_control_plane.config import load
 from farhand_shared.command import shell_exit_status
 from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
@@ -47,7 +54,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         sys.stdout.write(exec_options.HELP)
         return 0
     except FarhandError as error:
-        _say(str(error))
+        _say(complaint(str(error), "exec"))
         return OUR_FAILURE
 
 
@@ -170,12 +177,12 @@ class _Run:
                 result = result_from_json(frame.json()["result"])
                 self._status = shell_exit_status(result)
                 if result.error and not self._interrupted_by:
-                    _say(result.error)
+                    _say(complaint(result.error, "exec"))
             case FrameKind.ERROR:
                 error = frame.json()
                 self._status = OUR_FAILURE
                 if not self._interrupted_by:
-                    _say(str(error["message"]))
+                    _say(complaint(str(error["message"]), "exec"))
             case FrameKind.COMMITTED:
                 pass
 

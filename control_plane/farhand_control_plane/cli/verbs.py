@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from farhand_control_plane.cli import machines_verbs, tickets_verbs, tokens_verbs
+from farhand_control_plane.client.api import complaint
 from farhand_shared.errors import FarhandError
 from farhand_shared.version import __version__
 
@@ -122,5 +123,5 @@ def main(arguments: Sequence[str]) -> int:
 
 def _fail(text: str, status: int) -> int:
     sys.stdout.flush()
-    sys.stderr.write(f"farhand: {text}\n")
+    sys.stderr.write(f"farhand: {complaint(text, 'do this')}\n")
     return status

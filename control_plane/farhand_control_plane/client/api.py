@@ -242,6 +242,11 @@ def refusal(status: int, content: bytes) -> Refused:
         )
 
 
+def complaint(text: str, verb: str) -> str:
+    """Return an error's text as every error of the command line begins: ``cannot …``."""
+    return text if text.startswith("cannot ") else f"cannot {verb}: {text}"
+
+
 def unreachable(url: str, error: Exception) -> Unavailable:
     """Return the error for a server that does not answer."""
     reason = getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -40,7 +40,9 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
 
         return Parent(load(environ), environ, once=once[0] if once else None).run()
     except FarhandError as error:
-        sys.stderr.write(f"farhand: {error}\n")
+        from farhand_control_plane.client.api import complaint
+
+        sys.stderr.write(f"farhand: {complaint(str(error), 'run this')}\n")
         return 1
     except KeyboardInterrupt:
         return 130
