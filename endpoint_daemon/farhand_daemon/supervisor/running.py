@@ -350,6 +350,12 @@ _SHA256_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b78
 
 def exit_of(pid: int) -> tuple[int | None, int | None, bool] | None:
     """Give (code, signal, core dumped) of a child that ended, without reaping it; else None."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13: it cannot but be reaped
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if not ended:
+            return None
+        code = os.waitstatus_to_exitcode(status)
+        return (code, None, False) if code >= 0 else (None, -code, os.WCOREDUMP(status))
     info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     if info is None:
         return None
