@@ -408,6 +408,7 @@ create table eval_triggers (
   constraint fk_eval_triggers_trigger_id foreign key (instance_id, trigger_id)
     references triggers (instance_id, trigger_id)
 );
+create index ix_eval_triggers_trigger on eval_triggers (instance_id, trigger_id);
 
 create table tickets (
   instance_id uuid not null,
@@ -431,6 +432,10 @@ create table tickets (
     check (outcome is null or outcome in ('done', 'stopped', 'expired')),
   constraint ck_tickets_closed_has_outcome check ((closed_at is null) = (outcome is null))
 );
+create index ix_tickets_open on tickets (instance_id, created_at) where closed_at is null;
+create index ix_tickets_closed
+  on tickets (instance_id, closed_at, ticket_id)
+  where closed_at is not null;
 
 create table assignments (
   instance_id uuid not null,
@@ -448,6 +453,7 @@ create table assignments (
   constraint ck_assignments_end_reason_word
     check (end_reason is null or end_reason in ('finished', 'stopped', 'tombstoned', 'replaced'))
 );
+create index ix_assignments_ticket on assignments (instance_id, ticket_id, started_at);
 create index ix_assignments_session on assignments (instance_id, session_id);
 create unique index uq_assignments_one_live
   on assignments (instance_id, ticket_id)
@@ -501,6 +507,8 @@ create table deliveries (
   constraint ck_deliveries_state_word
     check (state in ('pending', 'delivered', 'handed_back', 'failed'))
 );
+create index ix_deliveries_ticket on deliveries (instance_id, ticket_id);
+create index ix_deliveries_late on deliveries (next_try_at) where state = 'pending';
 
 create table mandates (
   instance_id uuid not null,
@@ -549,6 +557,10 @@ create table outbox (
     check (state in ('draft', 'ready', 'sending', 'sent', 'unknown', 'dead', 'discarded')),
   constraint uq_outbox_key unique (instance_id, idempotency_key)
 );
+create index ix_outbox_ticket on outbox (instance_id, ticket_id);
+create index ix_outbox_order
+  on outbox (instance_id, thread_id, thread_position)
+  where state in ('ready', 'sending', 'unknown');
 create index ix_outbox_due on outbox (next_try_at) where state in ('ready', 'sending', 'unknown');
 
 create table questions (
@@ -594,6 +606,9 @@ create table reports (
   constraint ck_reports_kind_word
     check (kind in ('progress', 'question', 'ready', 'blocked', 'failed'))
 );
+create index ix_reports_undelivered
+  on reports (created_at)
+  where delivered_at is null and kind <> 'progress';
 create index ix_reports_ticket on reports (instance_id, ticket_id, created_at);
 
 create table subscriptions (
@@ -609,6 +624,7 @@ create table subscriptions (
   constraint fk_subscriptions_ticket_id foreign key (instance_id, ticket_id)
     references tickets (instance_id, ticket_id)
 );
+create index ix_subscriptions_ticket on subscriptions (instance_id, ticket_id);
 
 create table attempts (
   instance_id uuid not null,
