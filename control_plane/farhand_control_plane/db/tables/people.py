@@ -1,0 +1,62 @@
+"""Members, who they are elsewhere, and their API tokens."""
+
+from datetime import datetime
+
+from sqlalchemy import (
+    Column,
+    LargeBinary,
+)
+from sqlmodel import Field, SQLModel
+
+from farhand_control_plane.db.tables.columns import (
+    id_column,
+    named,
+    of_instance,
+    one_of,
+    text_column,
+    texts_column,
+    time_column,
+    within_instance,
+)
+from farhand_control_plane.domain.words import (
+    MemberRole,
+)
+
+
+class Member(SQLModel, table=True):
+    __tablename__ = "members"
+    instance_id: str = id_column(key=True)
+    member_id: str = id_column(key=True)
+    name: str = text_column()
+    role: str = text_column()
+    created_at: datetime = time_column(now=True)
+    removed_at: datetime | None = time_column(null=True)
+    __table_args__ = named(__tablename__, of_instance(), one_of("role", MemberRole))
+
+
+class Identity_(SQLModel, table=True):
+    """Who a provider's stable id is here: (slack, U123) → member."""
+
+    __tablename__ = "identities"
+    instance_id: str = id_column(key=True)
+    provider: str = text_column(key=True)
+    external_id: str = text_column(key=True)
+    member_id: str = id_column()
+    proved_at: datetime = time_column(now=True)
+    __table_args__ = named(__tablename__, within_instance("members", "member_id"))
+
+
+class ApiToken(SQLModel, table=True):
+    __tablename__ = "api_tokens"
+    instance_id: str = id_column(key=True)
+    token_id: str = id_column(key=True)
+    member_id: str = id_column()
+    name: str = text_column()
+    token_sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False, unique=True))
+    scopes: list[str] = texts_column()
+    machine_id: str | None = id_column(null=True)  # "this machine" of a CLI that uses this token
+    created_at: datetime = time_column(now=True)
+    expires_at: datetime | None = time_column(null=True)
+    revoked_at: datetime | None = time_column(null=True)
+    used_at: datetime | None = time_column(null=True)
+    __table_args__ = named(__tablename__, within_instance("members", "member_id"))
