@@ -60,6 +60,7 @@ class RunningCommand:
         self._begun = self._ended = 0.0
         self._held_until: float | None = None
         self._ooms_before = 0
+        self._survivors = 0
         self.clean = False
         try:
             self._spool = SpoolWriter(
@@ -176,8 +177,6 @@ class RunningCommand:
         if self._exit is not None:
             reap(pid)
         return reap_orphans(0)
-
-    _survivors = 0
 
     def _obey(self, kind: int, payload: bytes, output: OutputPump, ending: Ending) -> None:
         """Do what the daemon says. Kinds we do not know are a newer daemon's."""
