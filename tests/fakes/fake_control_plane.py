@@ -98,6 +98,7 @@ class _Session:
         self.context = context
         self.due = asyncio.Event()
         self.cut = asyncio.Event()
+        self.ended = False
 
 
 class FakeControlPlane:
@@ -154,8 +155,12 @@ class FakeControlPlane:
         *,
         inferred: bool = False,
         start_within_ms: int = 60_000,
+        held_back: bool = False,
     ) -> FakeAttempt:
-        """Offer a command (bytes: a shell script) now, or when the machine says Hello."""
+        """Offer a command (bytes: a shell script) now, or when the machine says Hello.
+
+        ``held_back``: it counts as offered but is not sent.
+        """
         spec = codec.encode_spec(
             CommandSpec(run=Shell(script=command)) if isinstance(command, bytes) else command
         )
@@ -175,9 +180,15 @@ class FakeControlPlane:
             ),
         )
         self.attempts[attempt.offer.attempt_id] = attempt
-        if machine.session is not None and machine.session.link.welcomed:
+        if held_back:
+            attempt.state = step(attempt.state, AttemptEvent.OFFER)
+        elif machine.session is not None and machine.session.link.welcomed:
             self._send_offer(machine, attempt)
         return attempt
+
+    def send_offer(self, attempt: FakeAttempt) -> None:
+        """Offer an attempt again, whatever is known of it."""
+        self._send_offer(self.machines[attempt.machine_id], attempt)
 
     async def run(self, machine_id: str, command: CommandSpec | bytes) -> FakeAttempt:
         attempt = self.offer(machine_id, command)
@@ -338,9 +349,10 @@ class FakeControlPlane:
         if not self.accept_links:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         session = machine.session = _Session(context)
+        writer = asyncio.create_task(self._write(session))
         tasks = [
+            writer,
             asyncio.create_task(self._read(machine, session)),
-            asyncio.create_task(self._write(session)),
             asyncio.create_task(self._tick(session)),
             asyncio.create_task(session.cut.wait()),
         ]
@@ -349,6 +361,10 @@ class FakeControlPlane:
             for task in done:
                 task.result()
         finally:
+            # A write that is cancelled half-way would keep the stream's end from being sent.
+            session.ended = True
+            session.due.set()
+            await asyncio.wait([writer], timeout=2)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -373,6 +389,8 @@ class FakeControlPlane:
         while True:
             await session.due.wait()
             session.due.clear()
+            if session.ended:
+                return
             while session.link.has_frame:
                 frame = session.link.next_frame()
                 await session.context.write(codec.encode_down(frame))

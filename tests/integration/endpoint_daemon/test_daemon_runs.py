@@ -233,29 +233,31 @@ async def test_cancel_ends_the_whole_group(plane: FakeControlPlane, farhandd: Fa
         os.killpg(attempt.started[0].pid, 0)
 
 
-async def test_a_cancel_before_the_offer_leaves_a_tombstone(
+async def test_a_cancel_that_overtakes_the_offer_leaves_a_tombstone(
     plane: FakeControlPlane, farhandd: Farhandd
 ) -> None:
     machine_id = await _linked(plane, farhandd)
     session = plane.machines[machine_id].session
     assert session is not None
     runs = _gate(farhandd, "runs")
-    plane.accept_links = False
-    plane.cut(machine_id)
-    await plane.until(lambda: plane.machines[machine_id].session is None)
-    attempt = plane.offer(machine_id, f"touch '{runs}'".encode())
-    plane.accept_links = True
-    await plane.connected(machine_id, after_epoch=1)
-    await plane.result(attempt)
-    runs.unlink()
-
-    late = plane.offer(machine_id, f"touch '{runs}'".encode())
-    plane.cancel(late.offer.attempt_id, machine_id)
+    late = plane.offer(machine_id, f"touch '{runs}'".encode(), held_back=True)
+    session.link.cancel(late.offer.attempt_id, "cancel")
+    session.due.set()
     await plane.result(late)
     assert late.result is not None
     assert late.result.reason is ExitReason.CANCEL
-    assert not runs.exists() or late.started
-    assert late.state in (AttemptState.CANCELLED_BEFORE_START, AttemptState.EXITED)
+    farhandd.started[-1].kill()
+    await farhandd.started[-1].wait()
+    await farhandd.start("run")
+    await plane.connected(machine_id, after_epoch=1)
+
+    late.result = None  # a server that forgot offers it all the same
+    late.state = AttemptState.QUEUED
+    plane.send_offer(late)
+    await plane.result(late)
+    assert late.state is AttemptState.CANCELLED_BEFORE_START
+    _exited(await plane.run(machine_id, b"true"))
+    assert not runs.exists()
 
 
 async def test_a_cancelled_command_in_the_local_queue_never_starts(
