@@ -12,6 +12,7 @@ from farhand_control_plane.db.bootstrap import Bootstrap
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.execs import ExecRequest
+from farhand_control_plane.machines.following import Chunk
 from farhand_control_plane.machines.service import MachineService, MachineSettings
 from farhand_shared.command import TERMINAL, Argv, CommandSpec
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind
@@ -47,11 +48,11 @@ class Seen:
         return CommandId(self.one(FrameKind.ACCEPTED)["command_id"])
 
 
-async def collect(frames: AsyncIterator[bytes], seen: Seen | None = None) -> Seen:
+async def collect(frames: AsyncIterator[Chunk], seen: Seen | None = None) -> Seen:
     """Read a body to its end."""
     seen = seen or Seen()
     decoder = FrameDecoder()
-    async for chunk in frames:
+    async for chunk, _ in frames:
         seen.frames += decoder.feed(chunk)
     decoder.close()
     return seen
@@ -107,7 +108,7 @@ class Lab:
     async def daemon(
         self, machine: FakeMachine, replica: MachineService | None = None
     ) -> AsyncIterator[FakeDaemon]:
-        """Run a daemon; with ``replica``: linked there, and its queue found empty."""
+        """Run a daemon; with ``replica``: linked there, and its queue was looked at."""
         address = None if replica is None else f"127.0.0.1:{replica.link_port}"
         async with FakeDaemon(machine, address) as daemon:
             if replica is not None:
@@ -123,11 +124,11 @@ class Lab:
         return await self.until(look)
 
     async def idle(self, replica: MachineService, machine: FakeMachine) -> None:
-        """Wait until the machine's queue was found empty: then the short way is open."""
+        """Wait until the machine's link is here and its queue was looked at."""
 
         async def look() -> bool:
             link = replica.hub.link(MachineId(machine.machine_id))
-            return link is not None and not link.may_have_queue
+            return link is not None and not link.dispatching
 
         await self.until(look)
 

@@ -14,6 +14,7 @@ from farhand_control_plane.api.failures import failure_of
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
 from farhand_control_plane.machines.execs import ExecRequest, Execs
+from farhand_control_plane.machines.following import Chunk
 from farhand_shared.errors import FarhandError, InvalidInput, NotFound, TooLarge
 from farhand_shared.exec_frames import FrameKind, encode_json_frame
 from farhand_shared.exec_request import decode_exec_body
@@ -58,7 +59,7 @@ class ExecApp:
                 return
         await self._inner(scope, receive, send)
 
-    async def _exec(self, scope: Scope, receive: Receive) -> AsyncIterator[bytes]:
+    async def _exec(self, scope: Scope, receive: Receive) -> AsyncIterator[Chunk]:
         caller = await self._caller(scope)
         body = decode_exec_body(await _body(receive))
         frames = self._execs.run(
@@ -73,7 +74,7 @@ class ExecApp:
         async for chunk in frames:
             yield chunk
 
-    async def _output(self, scope: Scope, attempt_id: str) -> AsyncIterator[bytes]:
+    async def _output(self, scope: Scope, attempt_id: str) -> AsyncIterator[Chunk]:
         caller = await self._caller(scope)
         if not is_id(attempt_id):
             raise NotFound("cannot follow the attempt: there is none of that id")
@@ -97,7 +98,7 @@ class ExecApp:
         return caller
 
     async def _answer(
-        self, frames: AsyncIterator[bytes], scope: Scope, receive: Receive, send: Send
+        self, frames: AsyncIterator[Chunk], scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Stream the frames; an error before the first is an ordinary API error.
 
@@ -106,25 +107,24 @@ class ExecApp:
         started = False
         gone = _Disconnect(receive)
         try:
-            async for chunk in frames:
+            async for chunk, is_last in frames:
                 if not started:
                     await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                     started = True
                     gone.watch()
-                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+                message = {"type": "http.response.body", "body": chunk, "more_body": not is_last}
+                await send(message)
         except FarhandError as error:
             if not started:
                 await failure_of(error)(scope, receive, send)
                 return
             frame = encode_json_frame(FrameKind.ERROR, {"code": error.code, "message": str(error)})
-            await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await send({"type": "http.response.body", "body": frame})
         except asyncio.CancelledError:
             if not gone.seen:
                 raise
-            return
         finally:
             gone.close()
-        await send({"type": "http.response.body", "body": b""})
 
 
 class _Disconnect:

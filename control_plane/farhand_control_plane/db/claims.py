@@ -3,7 +3,7 @@
 A claim asks again whether the command may start, in the transaction that offers it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,7 +24,7 @@ from farhand_control_plane.domain.mandate import scope_from_json
 from farhand_control_plane.domain.policy import NO_RULE, PolicyRules, parse_rules
 from farhand_control_plane.domain.words import MachineStatus, MemberRole, TicketOutcome
 from farhand_shared.command import AttemptState
-from farhand_shared.ids import AttemptId, CommandId, InstanceId, MemberId
+from farhand_shared.ids import AttemptId, CommandId, InstanceId, MachineId, MemberId
 from farhand_shared.link_events import Offer
 
 
@@ -233,6 +233,19 @@ async def was_started(connection: Tx, link: HeldLink, attempt_id: AttemptId) -> 
         (link.instance_id, attempt_id),
     )
     return await cursor.fetchone() is not None
+
+
+async def machines_with_work(connection: Tx, machine_ids: Collection[MachineId]) -> list[MachineId]:
+    """Return which of these machines have something queued or to be stopped."""
+    cursor = await connection.execute(
+        """
+        select distinct machine_id
+          from attempts
+         where machine_id = any(%s::uuid[]) and state in ('queued', 'stopping')
+        """,
+        (list(machine_ids),),
+    )
+    return [row["machine_id"] for row in await cursor.fetchall()]
 
 
 async def to_stop(

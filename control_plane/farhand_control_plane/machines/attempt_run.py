@@ -206,8 +206,11 @@ class AttemptRun:
     # Readers
 
     def attach(self, reader: Reader) -> None:
-        """Let a reader follow from the window's begin; it is waited for past the head."""
-        reader.cursor = self.first
+        """Let a reader follow; it is waited for past the head.
+
+        It begins as one that lags: what the window does not hold any more comes from the store.
+        """
+        reader.cursor = self.first - 1
         self.readers.add(reader)
 
     def detach(self, reader: Reader) -> None:

@@ -53,16 +53,21 @@ class Dispatcher:
     def _on_notification(self, machine_id: str) -> None:
         """Something is queued or to be stopped there; ``""``: anything may be, anywhere."""
         if not machine_id:
-            self.look_everywhere()
-        elif (link := self._hub.link(MachineId(machine_id))) is not None:
-            link.may_have_queue = True
-            self.kick(link)
+            for link in self._hub.links():
+                self.kick(link)
+        elif (link_ := self._hub.link(MachineId(machine_id))) is not None:
+            self.kick(link_)
 
-    def look_everywhere(self) -> None:
-        """Look at every queue: the net under lost notifications."""
-        for link in self._hub.links():
-            link.may_have_queue = True
-            self.kick(link)
+    async def look_everywhere(self) -> None:
+        """Look at every queue that is not empty: the net under lost notifications."""
+        held = self._hub.held()
+        if not held:
+            return
+        async with self._database.autocommit() as connection:
+            waiting = await claims.machines_with_work(connection, held)
+        for machine_id in waiting:
+            if (link := self._hub.link(machine_id)) is not None:
+                self.kick(link)
 
     def kick(self, link: MachineLink) -> None:
         """Look at a machine's queue now, or again after the look that is under way."""
@@ -97,12 +102,14 @@ class Dispatcher:
             link.cancel(attempt_id, reason)
 
     async def _claim_all(self, link: MachineLink) -> None:
-        while link.is_open and link.free_slots > 0:
+        while link.is_open:
+            if link.free_slots <= 0:
+                link.has_backlog = True
+                return
             async with self._database.transaction() as tx:
                 claimed = await claims.claim_next(tx, link.held, link.journal)
             if claimed is None:
-                # A notification that came meanwhile has set ``look_again``: it decides anew.
-                link.may_have_queue = link.look_again
+                link.has_backlog = False
                 return
             if isinstance(claimed, Claimed):
                 link.offer(claimed.ref, claimed.offer)

@@ -16,9 +16,8 @@ from farhand_control_plane.db.claims import DirectStart, MemberAuthority
 from farhand_control_plane.db.commands import NewCommand
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.domain.words import MachineStatus
-from farhand_control_plane.machines.following import Follower, Position
+from farhand_control_plane.machines.following import Chunk, Follower, Position
 from farhand_control_plane.machines.hub import Hub
-from farhand_control_plane.machines.limits import OutputLimits
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared.codec import encode_spec, input_digest
 from farhand_shared.command import Argv, CommandSpec
@@ -58,33 +57,23 @@ class MachineOffline(Unavailable):
 class Execs:
     """Starts direct commands and follows attempts; frames are those of ``exec_frames``."""
 
-    def __init__(self, database: Database, hot: Database, hub: Hub, limits: OutputLimits) -> None:
+    def __init__(self, database: Database, hot: Database, hub: Hub) -> None:
         """``hot``: the connections of the statement that every direct command takes."""
         self._database = database
         self._hot = hot
         self._hub = hub
-        self._limits = limits
         self._authorities: dict[tuple[InstanceId, MemberId], tuple[float, MemberAuthority]] = {}
 
-    async def run(self, request: ExecRequest) -> AsyncIterator[bytes]:
+    async def run(self, request: ExecRequest) -> AsyncIterator[Chunk]:
         """Yield the frames of a new command until its result is committed.
 
-        The first item carries ``ACCEPTED``; an error before it means that nothing was stored. Not
-        reading on, or closing, does not end the command.
+        The first item begins with ``ACCEPTED``; an error before it means that nothing was stored.
+        Not reading on, or closing, does not end the command.
         """
         accepted = await self._start_here(request) or await self._queue(request)
-        follower = self._follower(request.instance_id, accepted.attempt_id, Position())
-        frame = encode_json_frame(
-            FrameKind.ACCEPTED,
-            {
-                "command_id": accepted.command_id,
-                "attempt_id": accepted.attempt_id,
-                "machine": accepted.machine_name,
-            },
-        )
-        yield frame
-        async for frames in follower.frames():
-            yield frames
+        follower = self._follower(request.instance_id, accepted, Position())
+        async for chunk in follower.frames():
+            yield chunk
 
     async def follow(
         self,
@@ -94,7 +83,7 @@ class Execs:
         *,
         stdout_offset: int = 0,
         stderr_offset: int = 0,
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncIterator[Chunk]:
         """Yield the frames of an attempt from these offsets on.
 
         Raises NotFound before the first frame, also for another instance's attempt, and NotAllowed
@@ -109,28 +98,32 @@ class Execs:
             raise NotFound("cannot follow the attempt: its machine is gone")
         if machine.owner_member_id != member_id:
             raise NotAllowed(f"cannot follow the attempt: {machine.name} is another member's")
-        yield encode_json_frame(
-            FrameKind.ACCEPTED,
-            {
-                "command_id": view.command_id,
-                "attempt_id": view.attempt_id,
-                "machine": view.machine_name,
-            },
+        accepted = _Accepted(
+            command_id=view.command_id,
+            attempt_id=view.attempt_id,
+            machine_name=view.machine_name,
         )
         position = Position(stdout=stdout_offset, stderr=stderr_offset)
-        async for frames in self._follower(instance_id, attempt_id, position).frames():
-            yield frames
+        async for chunk in self._follower(instance_id, accepted, position).frames():
+            yield chunk
 
     def _follower(
-        self, instance_id: InstanceId, attempt_id: AttemptId, position: Position
+        self, instance_id: InstanceId, accepted: _Accepted, position: Position
     ) -> Follower:
         return Follower(
             self._database,
             self._hub,
             instance_id=instance_id,
-            attempt_id=attempt_id,
+            attempt_id=accepted.attempt_id,
             position=position,
-            limits=self._limits,
+            first=encode_json_frame(
+                FrameKind.ACCEPTED,
+                {
+                    "command_id": accepted.command_id,
+                    "attempt_id": accepted.attempt_id,
+                    "machine": accepted.machine_name,
+                },
+            ),
         )
 
     # The short way

@@ -9,14 +9,13 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from farhand_control_plane.db import commands, output
 from farhand_control_plane.db.commands import CommandView
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.attempt_run import BOTH, AttemptRun, Piece, Reader
 from farhand_control_plane.machines.hub import Hub
-from farhand_control_plane.machines.limits import OutputLimits
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared.command import TERMINAL, AttemptState, CommandResult, ExitReason
 from farhand_shared.exec_frames import FrameKind, encode_frame, encode_json_frame, result_to_json
@@ -25,6 +24,7 @@ from farhand_shared.limits import KIB
 from farhand_shared.link_events import Stream
 
 LOOK_S: Final = 1.0  # the net under lost notifications
+FIRST_ALONE_S: Final = 0.01  # a short command's first frame waits this long for the others
 READ_BYTES: Final = 512 * KIB
 _KIND: Final = {Stream.STDOUT: FrameKind.STDOUT, Stream.STDERR: FrameKind.STDERR}
 
@@ -35,6 +35,13 @@ class Position:
 
     stdout: int = 0
     stderr: int = 0
+
+
+class Chunk(NamedTuple):
+    """Whole frames, and whether they are the last."""
+
+    frames: bytes
+    is_last: bool
 
 
 class Follower:
@@ -48,19 +55,20 @@ class Follower:
         instance_id: InstanceId,
         attempt_id: AttemptId,
         position: Position,
-        limits: OutputLimits,
+        first: bytes,
     ) -> None:
+        """``first``: a frame that goes out before all others, in company if some is at hand."""
+        self._first = first
         self._database = database
         self._hub = hub
         self._instance_id = instance_id
         self._attempt_id = attempt_id
         self._taken = {Stream.STDOUT: position.stdout, Stream.STDERR: position.stderr}
-        self._limits = limits
         self._told: tuple[object, ...] = ()  # the state that the client knows
         self._exit_told = False
         self._done = False
 
-    async def frames(self) -> AsyncIterator[bytes]:
+    async def frames(self) -> AsyncIterator[Chunk]:
         """Yield one or more whole frames at a time; ends after ``COMMITTED``.
 
         What was yielded counts as delivered when the next item is asked for.
@@ -71,7 +79,8 @@ class Follower:
                 held = self._hub.run(self._attempt_id)
                 source = self._live(*held, news) if held else self._stored(news)
                 async for frames in source:
-                    yield frames
+                    yield Chunk(self._first + frames, self._done)
+                    self._first = b""
 
     # From memory
 
@@ -104,6 +113,8 @@ class Follower:
                 if self._done or run.detached:
                     return
                 if not out:
+                    if self._first and not await _within(FIRST_ALONE_S, news):
+                        yield b""
                     await news.wait()
         finally:
             run.detach(reader)
@@ -145,8 +156,8 @@ class Follower:
         """Read what the window has let go, stream by stream, up to where the window begins."""
         for stream in BOTH:
             while (taken := self._taken[stream]) < (until := run.window_start(stream)):
-                tail = run.streams[stream].tail
                 data = await self._read(stream, taken, min(READ_BYTES, until - taken))
+                tail = run.streams[stream].tail
                 if not data and tail is not None:
                     data = tail.read(taken, min(READ_BYTES, until - taken))
                 if data:
@@ -154,6 +165,7 @@ class Follower:
                     yield encode_frame(_KIND[stream], data)
                     continue
                 resumes = min(await self._next_stored(stream, taken), until)
+                tail = run.streams[stream].tail
                 if tail is not None and taken < tail.start:
                     resumes = min(resumes, tail.start)
                 self._taken[stream] = resumes
@@ -168,11 +180,11 @@ class Follower:
             async with self._database.autocommit() as connection:
                 view = await commands.of_attempt(connection, self._instance_id, self._attempt_id)
             if view is None:
+                self._done = True
                 yield encode_json_frame(
                     FrameKind.ERROR,
                     {"code": "not_found", "message": "the attempt is not kept any more"},
                 )
-                self._done = True
                 return
             for frame in self._view_frames(view):
                 yield frame
@@ -181,19 +193,18 @@ class Follower:
                 async for frames in self._stored_stream(view, stream, over=over):
                     yield frames
             if over:
+                end = b""
                 if not self._exit_told:
                     self._exit_told = True
-                    yield _exit(view.result or end_without_result(view), committed=True)
-                yield encode_frame(FrameKind.COMMITTED)
+                    end = _exit(view.result or end_without_result(view), committed=True)
                 self._done = True
+                yield end + encode_frame(FrameKind.COMMITTED)
                 return
             if self._hub.run(self._attempt_id) is not None:
                 return
-            try:
-                async with asyncio.timeout(LOOK_S):
-                    await news.wait()
-            except TimeoutError:
-                continue
+            if self._first:
+                yield b""
+            await _within(LOOK_S, news)
 
     async def _stored_stream(
         self, view: CommandView, stream: Stream, *, over: bool
@@ -259,6 +270,16 @@ class Follower:
                 connection, self._instance_id, self._attempt_id, stream
             )
         return next((extent.start for extent in extents if extent.start > offset), 1 << 62)
+
+
+async def _within(seconds: float, news: asyncio.Event) -> bool:
+    """Wait for news, and tell whether it came in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await news.wait()
+    except TimeoutError:
+        return False
+    return True
 
 
 def end_without_result(view: CommandView) -> CommandResult:

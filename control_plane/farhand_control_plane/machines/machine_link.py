@@ -57,7 +57,7 @@ class MachineLink:
         self.concurrency = hello.concurrency or CONCURRENCY_DEFAULT
         self.runs: dict[AttemptId, AttemptRun] = {}
         self.is_open = True
-        self.may_have_queue = True  # until a look at the queue found it empty
+        self.has_backlog = False  # a look at the queue ended for want of a slot
         self.dispatching = False
         self.look_again = False
         self.renew_when_heard = False
@@ -77,8 +77,8 @@ class MachineLink:
         return self.concurrency - running - self._reserved
 
     def reserve(self) -> bool:
-        """Take a slot for a direct start, unless older work waits or none is free."""
-        if self._ending or self.may_have_queue or self.free_slots <= 0:
+        """Take a slot for a direct start, unless older work waits for one or none is free."""
+        if self._ending or self.has_backlog or self.free_slots <= 0:
             return False
         self._reserved += 1
         return True
@@ -146,7 +146,7 @@ class MachineLink:
 
     def slot_freed(self, *, stopped: bool = False) -> None:
         """Look at the queue again if something may wait there (also for a superseded one)."""
-        if self.may_have_queue or stopped:
+        if self.has_backlog or stopped:
             self._kick(self)
 
     # Ending

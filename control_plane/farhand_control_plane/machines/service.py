@@ -77,7 +77,7 @@ class MachineService:
             dsn, application_name="farhand output", max_connections=OUTPUT_CONNECTIONS
         )
         self.hub = Hub()
-        self.execs = Execs(database, self._hot, self.hub, settings.output)
+        self.execs = Execs(database, self._hot, self.hub)
         self._authority: CertificateAuthority | None = None
         self.enrol_port = 0
         self.link_port = 0

@@ -42,7 +42,7 @@ class Sweeper:
             try:
                 await self.sweep(daily=round_ % DAILY_EVERY == 0)
                 if round_ % LOOK_EVERYWHERE_EVERY == 0:
-                    self._dispatcher.look_everywhere()
+                    await self._dispatcher.look_everywhere()
             except FarhandError as error:
                 _log.warning("cannot sweep commands: %s", error)
             round_ += 1
