@@ -14,11 +14,11 @@ from farhand_control_plane.db.listen import OUTBOX, Listener
 from farhand_control_plane.db.outbox import OutboxView
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.feedback import check_prose, storable
+from farhand_control_plane.domain.feedback import check_prose, storable, template_key
 from farhand_control_plane.domain.mandate import REPLY
 from farhand_control_plane.domain.outbox import CLAIM_S, OutboxEvent, settle
 from farhand_control_plane.domain.words import OutboxState
-from farhand_shared.errors import FarhandError, InvalidInput, NotAllowed, NotFound
+from farhand_shared.errors import Conflict, FarhandError, InvalidInput, NotAllowed, NotFound
 from farhand_shared.ids import (
     CommandId,
     InstanceId,
@@ -60,7 +60,8 @@ async def send(
 
     ``kind``: reply or question. A draft waits for a person's approval. Raises InvalidInput when the
     prose is empty or over 100 words (says both counts), NotFound for ids of another instance,
-    NotAllowed when the Ticket's Mandate does not let it speak.
+    NotAllowed when the Ticket's Mandate does not let it speak, Conflict when code has posted the
+    report because the Router was silent.
     """
     if kind not in _KINDS:
         raise InvalidInput(f"cannot send a message of kind {kind!r}: use {' or '.join(_KINDS)}")
@@ -116,8 +117,11 @@ async def _check_ids(
         await intake.trigger(tx, instance_id, reply_to_trigger_id) is None
     ):
         raise NotFound(f"cannot reply to message {reply_to_trigger_id}: there is none")
-    if report_id is not None and not await ticket_records.has_report(tx, instance_id, report_id):
-        raise NotFound(f"cannot deliver report {report_id}: there is none")
+    if report_id is not None:
+        if not await ticket_records.has_report(tx, instance_id, report_id):
+            raise NotFound(f"cannot deliver report {report_id}: there is none")
+        if await outbox.has_key(tx, instance_id, template_key(report_id)):
+            raise Conflict(f"cannot deliver report {report_id}: people have it already")
     if question_id is not None and await questions.get(tx, instance_id, question_id) is None:
         raise NotFound(f"cannot ask question {question_id}: there is none")
 

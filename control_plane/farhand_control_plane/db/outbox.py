@@ -282,6 +282,15 @@ async def retry(tx: Tx, instance_id: InstanceId, outbox_id: OutboxId, member_id:
     await _move(tx, instance_id, outbox_id, member_id, OutboxEvent.RETRY)
 
 
+async def has_key(tx: Tx, instance_id: InstanceId, idempotency_key: str) -> bool:
+    """Tell whether an effect of that key is stored."""
+    cursor = await tx.execute(
+        "select 1 from outbox where instance_id = %s and idempotency_key = %s",
+        (instance_id, idempotency_key),
+    )
+    return await cursor.fetchone() is not None
+
+
 async def discard_unsent(
     tx: Tx,
     instance_id: InstanceId,

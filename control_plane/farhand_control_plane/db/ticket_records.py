@@ -332,3 +332,38 @@ async def reported_ready(tx: Tx, limit: int) -> list[Finished]:
         (limit,),
     )
     return [Finished(**row) for row in await cursor.fetchall()]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unheard:
+    """A report for people that the Router has not even read."""
+
+    instance_id: InstanceId
+    report_id: ReportId
+
+
+async def unheard_reports(tx: Tx, after_s: float, limit: int) -> list[Unheard]:
+    """Return reports older than ``after_s`` that nobody has and no message carries, oldest first.
+
+    Only those that the Router has not read: what it has read is its own to tell.
+    """
+    cursor = await tx.execute(
+        """
+        select r.instance_id, r.report_id
+          from reports r
+          join tickets t on t.instance_id = r.instance_id and t.ticket_id = r.ticket_id
+          join sessions s on s.instance_id = r.instance_id and s.kind = 'router'
+          join inbox i on i.instance_id = s.instance_id and i.session_id = s.session_id
+                      and i.dedupe_key = 'report:' || r.report_id
+         where r.delivered_at is null and r.kind <> 'progress' and t.closed_at is null
+           and r.created_at < farhand_now() - %s * interval '1 second'
+           and i.consumed_by_seq is null
+           and not exists (select from outbox o
+                            where o.instance_id = r.instance_id and o.ticket_id = r.ticket_id
+                              and o.body ->> 'report_id' = r.report_id::text)
+         order by r.created_at, r.report_id
+         limit %s
+        """,
+        (after_s, limit),
+    )
+    return [Unheard(**row) for row in await cursor.fetchall()]

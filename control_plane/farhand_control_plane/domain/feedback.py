@@ -4,6 +4,7 @@ import re
 from typing import Final
 
 from farhand_shared.errors import InvalidInput, TooLarge
+from farhand_shared.ids import ReportId
 from farhand_shared.limits import KIB, REPLY_MAX_WORDS
 
 TEXT_MAX_BYTES: Final = 64 * KIB  # of one report, question or answer
@@ -41,6 +42,24 @@ def acknowledgement(title: str) -> str:
     words = title.split()
     cut = " ".join(words[:_ACKNOWLEDGEMENT_MAX_WORDS])[:_TITLE_MAX_CHARACTERS].rstrip()
     return f"On it: {cut}" if cut == " ".join(words) else f"On it: {cut}…"
+
+
+def template_key(report_id: ReportId) -> str:
+    """Return the idempotency key of a report that code posts because the Router is silent."""
+    return f"template:{report_id}"
+
+
+def shorten(prose: str) -> str:
+    """Return prose cut to what one reply may hold; a cut shows."""
+    if count_words(prose) <= REPLY_MAX_WORDS:
+        return prose
+    kept: list[str] = []
+    for run in re.findall(r"\S+\s*", prose):
+        if count_words("".join(kept) + run) > REPLY_MAX_WORDS:
+            break
+        kept.append(run)
+    # One run of a script without spaces may be over the limit alone: two characters a word.
+    return ("".join(kept).rstrip() or prose.strip()[:REPLY_MAX_WORDS]) + " …"
 
 
 def clean_title(title: str) -> str:

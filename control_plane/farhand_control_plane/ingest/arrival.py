@@ -15,15 +15,25 @@ from farhand_shared.ids import EvalId, InstanceId, ThreadId, TicketId, TriggerId
 
 
 async def deliver_to_subscribers(
-    tx: Tx, instance_id: InstanceId, thread_id: ThreadId, trigger_id: TriggerId, seq: int
+    tx: Tx,
+    instance_id: InstanceId,
+    thread_id: ThreadId,
+    trigger_id: TriggerId,
+    seq: int,
+    *,
+    revives: bool,
 ) -> tuple[TicketId, ...]:
     """Bring a Trigger to every open Ticket that hears its Thread; returns them.
 
-    Grants nothing: the text reaches the executors, their Mandates stay as they are.
+    Grants nothing: the text reaches the executors, their Mandates stay as they are. ``revives``: a
+    person spoke to them, so an executor that had given up tries again.
     """
     subscribers = await subscriptions.live_subscribers(tx, instance_id, thread_id, seq)
     for ticket_id in subscribers:
         await subscriptions.deliver(tx, instance_id, trigger_id, ticket_id)
+        worker = await subscriptions.worker_of(tx, instance_id, ticket_id) if revives else None
+        if worker is not None:
+            await sessions.revive(tx, instance_id, worker)
     return tuple(subscribers)
 
 

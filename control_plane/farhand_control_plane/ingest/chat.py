@@ -10,6 +10,7 @@ from farhand_control_plane.db.mandates import Policy, current_policy
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.admission import Admission, Arrival, admit
 from farhand_control_plane.domain.feedback import person_text
+from farhand_control_plane.domain.words import Strength
 from farhand_control_plane.ingest import arrival, people
 from farhand_control_plane.ingest.announcements import Announcements
 from farhand_shared.errors import Conflict, InvalidInput, NotFound
@@ -139,7 +140,12 @@ async def _bring(
         sender_member_id=message.member_id,
     )
     delivered_to = await arrival.deliver_to_subscribers(
-        tx, message.instance_id, thread.thread_id, trigger_id, thread.next_seq
+        tx,
+        message.instance_id,
+        thread.thread_id,
+        trigger_id,
+        thread.next_seq,
+        revives=admission.strength is Strength.EXPLICIT,
     )
     eval_id = None
     if not delivered_to:

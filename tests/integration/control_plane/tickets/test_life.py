@@ -7,7 +7,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from farhand_control_plane.channels import relay
 from farhand_control_plane.db import ticket_records, tickets
+from farhand_control_plane.domain.feedback import count_words
 from farhand_control_plane.domain.words import (
     MemberRole,
     Needs,
@@ -277,6 +279,71 @@ async def test_bad_answers_are_refused(desk: Desk, other_desk: Desk) -> None:
         with pytest.raises(NotFound, match="there is none"):
             await answer(desk, unknown, "server")
     assert (await other_desk.question(theirs)).state is QuestionState.PENDING
+
+
+# ── a silent Router ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_report_that_the_router_does_not_read_for_a_minute_is_told_by_code(
+    desk: Desk,
+) -> None:
+    ticket = await desk.open_ticket("run uname")
+    command_id = await desk.command(ticket, await desk.machine())
+    await desk.report(ticket, ReportKind.PROGRESS, "half way")
+    report_id = await desk.report(
+        ticket, ReportKind.READY, "It is Linux. " * 100, command_ids=[command_id]
+    )
+    await desk.relay()
+    assert await desk.due() == 0
+
+    await desk.shift_clock(61)
+    assert await desk.due() == 1
+    assert await desk.due() == 0
+    await desk.relay()
+
+    told = (await desk.events("reply_sent"))[-1]["payload"]
+    assert told["text"].startswith("run uname: It is Linux.")
+    assert told["text"].endswith("…")
+    assert count_words(told["text"]) <= 100
+    assert told["command_ids"] == [command_id]
+    assert (await desk.ticket(ticket.row.ticket_id)).row.outcome is TicketOutcome.DONE
+
+    # The Router comes back: it says nothing again.
+    async with desk.database.transaction() as tx:
+        with pytest.raises(Conflict, match="people have it already"):
+            await relay.send(
+                tx,
+                desk.instance.instance_id,
+                ticket.origin_thread_id,
+                kind="reply",
+                text="It is Linux.",
+                ticket_id=ticket.row.ticket_id,
+                report_id=report_id,
+                idempotency_key="r:1:0",
+            )
+
+
+async def test_a_question_is_told_with_its_options(desk: Desk) -> None:
+    ticket_id, question_id = await asked(desk)
+
+    await desk.shift_clock(61)
+    await desk.due()
+    await desk.relay()
+
+    told = (await desk.events("reply_sent"))[-1]["payload"]
+    assert (told["kind"], told["question_id"]) == ("question", question_id)
+    assert told["text"].endswith("laptop or server?\nOptions: laptop, server")
+    assert (await desk.ticket(ticket_id)).row.needs is Needs.ANSWER
+
+
+async def test_what_the_router_has_read_is_its_own_to_tell(desk: Desk) -> None:
+    ticket = await desk.open_ticket()
+    await desk.report(ticket, ReportKind.READY)
+    await desk.read(desk.router)
+
+    await desk.shift_clock(3600)
+
+    assert await desk.due() == 0
 
 
 # ── closing ─────────────────────────────────────────────────────────────────────────────────────

@@ -183,13 +183,17 @@ async def test_a_message_that_was_handed_back_releases_nothing(desk: Desk) -> No
     assert (await desk.ticket(ticket.row.ticket_id)).row.needs is Needs.BLOCKED
 
 
-async def test_a_tombstone_needs_a_person_until_it_is_revived(desk: Desk) -> None:
+async def test_a_tombstone_needs_a_person_until_somebody_speaks_to_it(desk: Desk) -> None:
     ticket = await desk.open_ticket()
     await desk.run(
         "update sessions set tombstoned_at = farhand_now(), ready_at = null where session_id = %s",
         ticket.last_session_id,
     )
     assert (await desk.ticket(ticket.row.ticket_id)).row.needs is Needs.FAILED
+
+    await desk.say("try again")
+
+    assert (await desk.ticket(ticket.row.ticket_id)).row.stage is Stage.WORKING
 
 
 async def test_a_parked_message_needs_a_person(desk: Desk) -> None:

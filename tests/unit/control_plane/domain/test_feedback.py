@@ -10,6 +10,7 @@ from farhand_control_plane.domain.feedback import (
     clean_title,
     count_words,
     person_text,
+    shorten,
     storable,
 )
 from farhand_shared.errors import InvalidInput, TooLarge
@@ -48,6 +49,14 @@ def test_an_empty_reply_is_refused() -> None:
 @given(st.text(), st.text())
 def test_more_text_never_counts_fewer_words(first: str, second: str) -> None:
     assert count_words(f"{first} {second}") >= max(count_words(first), count_words(second))
+
+
+@given(st.text(alphabet="ab 重\n-", max_size=1200))
+def test_shortened_prose_may_be_sent_and_is_left_alone_when_short(prose: str) -> None:
+    short = shorten(prose)
+
+    assert count_words(short) <= 100
+    assert (short == prose) == (count_words(prose) <= 100)
 
 
 @given(st.text(min_size=1))
