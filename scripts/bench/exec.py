@@ -8,7 +8,7 @@ raises the machine's concurrency, and speaks HTTP over kept connections as any c
 
 - round trip of `sh -c 'echo hi'`, in rounds that alternate with spawning `/bin/true` here; the
   ratio of the two medians is the figure to compare between machines
-- the steps a client can see: accepted (command and attempt committed), exit told, result committed
+- where the time goes, from the client's clock and the times on record
 - commands per second with 1, 8 and 64 in flight, with the CPU each part takes
 
 Client, server, daemon, Postgres and the commands share this machine's cores. Linux only.
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 from farhand_shared.exec_frames import FrameDecoder, FrameKind
@@ -82,9 +83,10 @@ class Plane:
 
 @dataclass
 class Times:
-    """When a client saw what, in seconds from its request."""
+    """When a client saw what, in seconds from its request; ``asked_at`` is wall time."""
 
-    accepted: float = 0.0
+    asked_at: float = 0.0
+    command_id: str = ""
     exit: float = 0.0
     committed: float = 0.0
 
@@ -105,8 +107,9 @@ class Connection:
         self._writer.close()
 
     async def exec(self, argv: list[str]) -> Times:
-        plane, times, decoder = self._plane, Times(), FrameDecoder()
+        plane, decoder = self._plane, FrameDecoder()
         body = json.dumps({"machine": plane.machine, "argv": argv}).encode()
+        times = Times(asked_at=time.time())
         began = time.perf_counter()
         self._writer.write(
             (
@@ -127,7 +130,7 @@ class Connection:
             for frame in decoder.feed(chunk[:-2]):
                 match frame.kind:
                     case FrameKind.ACCEPTED:
-                        times.accepted = now
+                        times.command_id = frame.json()["command_id"]
                     case FrameKind.EXIT:
                         times.exit = now
                         assert frame.json()["result"]["exit_code"] == 0, frame
@@ -135,6 +138,17 @@ class Connection:
                         times.committed = now
                     case FrameKind.ERROR:
                         raise SystemExit(f"bench: {frame.payload!r}")
+
+    async def recorded(self) -> dict[str, dict[str, str]]:
+        """Return the newest commands as recorded, by id."""
+        self._writer.write(
+            b"GET /v1/commands?limit=100 HTTP/1.1\r\nhost: localhost\r\n"
+            b"authorization: Bearer " + self._plane.token.encode() + b"\r\n\r\n"
+        )
+        head = await self._reader.readuntil(b"\r\n\r\n")
+        length = next(line for line in head.lower().split(b"\r\n") if b"content-length" in line)
+        body = json.loads(await self._reader.readexactly(int(length.split(b":")[1])))
+        return {item["id"]: item for item in body["items"]}
 
     async def nothing(self) -> float:
         """Have a request refused after its token was checked: what HTTP costs alone."""
@@ -155,6 +169,7 @@ class Rounds:
     shells: list[float] = field(default_factory=list)
     nothings: list[float] = field(default_factory=list)
     times: list[Times] = field(default_factory=list)
+    steps: dict[str, list[float]] = field(default_factory=dict)
 
 
 def spawn(argv: list[str], n: int) -> list[float]:
@@ -176,9 +191,31 @@ async def round_trips(plane: Plane, rounds: int) -> Rounds:
         found.spawns += spawn(["/bin/true"], 40)
         found.shells += spawn(argv, 20)
         found.nothings += [await connection.nothing() for _ in range(20)]
-        found.times += [await connection.exec(argv) for _ in range(100)]
+        times = [await connection.exec(argv) for _ in range(100)]
+        found.times += times
+        recorded = await connection.recorded()
+        for one in times:
+            if one.command_id in recorded:
+                add_steps(found.steps, one, recorded[one.command_id])
     connection.close()
     return found
+
+
+def add_steps(steps: dict[str, list[float]], times: Times, row: dict[str, str]) -> None:
+    """Split one round trip at the moments on record; all clocks are this machine's."""
+    moments = [times.asked_at]
+    moments += [datetime.fromisoformat(row[k]).timestamp() for k in ("queued_at", "started_at")]
+    moments += [datetime.fromisoformat(row["ended_at"]).timestamp()]
+    moments += [times.asked_at + times.exit, times.asked_at + times.committed]
+    request, queued, back, recording, told, committed = moments
+    for name, value in (
+        ("request to the statement that stores the command", queued - request),
+        ("its commit, link, journal, spawn, sh, link back", back - queued),
+        ("message back to the statement that stores the result", recording - back),
+        ("message back to exit told", told - back),
+        ("that statement's start to committed told", committed - recording),
+    ):
+        steps.setdefault(name, []).append(value)
 
 
 def ms(values: list[float]) -> str:
@@ -264,9 +301,8 @@ async def measure(plane: Plane, rounds: int, seconds: float) -> None:
     print(f"exit told                {ms(exits)}   {statistics.median(exits) / floor:.1f} x spawn")
     print(f"result committed         {ms(ends)}   {statistics.median(ends) / floor:.1f} x spawn")
     print("steps:")
-    print(f"  request to accepted    {ms([t.accepted for t in found.times])}")
-    print(f"  accepted to exit told  {ms([t.exit - t.accepted for t in found.times])}")
-    print(f"  exit told to committed {ms([t.committed - t.exit for t in found.times])}")
+    for name, values in found.steps.items():
+        print(f"  {name:52} {ms(values)}")
     for in_flight in (1, 8, 64):
         await rate(plane, in_flight, seconds)
 

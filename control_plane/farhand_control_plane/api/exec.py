@@ -6,6 +6,7 @@ whole path of a short command.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
 
@@ -71,8 +72,9 @@ class ExecApp:
                 wait_offline=body.wait_offline,
             )
         )
-        async for chunk in frames:
-            yield chunk
+        async with aclosing(frames):
+            async for chunk in frames:
+                yield chunk
 
     async def _output(self, scope: Scope, attempt_id: str) -> AsyncIterator[Chunk]:
         caller = await self._caller(scope)
@@ -86,8 +88,9 @@ class ExecApp:
             stdout_offset=_offset(query, "stdout"),
             stderr_offset=_offset(query, "stderr"),
         )
-        async for chunk in frames:
-            yield chunk
+        async with aclosing(frames):
+            async for chunk in frames:
+                yield chunk
 
     async def _caller(self, scope: Scope) -> Caller:
         headers = {

@@ -6,7 +6,8 @@ the offer leaves at once. Otherwise it is queued, and the replica that holds the
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -64,7 +65,7 @@ class Execs:
         self._hub = hub
         self._authorities: dict[tuple[InstanceId, MemberId], tuple[float, MemberAuthority]] = {}
 
-    async def run(self, request: ExecRequest) -> AsyncIterator[Chunk]:
+    async def run(self, request: ExecRequest) -> AsyncGenerator[Chunk, None]:
         """Yield the frames of a new command until its result is committed.
 
         The first item begins with ``ACCEPTED``; an error before it means that nothing was stored.
@@ -72,8 +73,9 @@ class Execs:
         """
         accepted = await self._start_here(request) or await self._queue(request)
         follower = self._follower(request.instance_id, accepted, Position())
-        async for chunk in follower.frames():
-            yield chunk
+        async with aclosing(follower.frames()) as frames:
+            async for chunk in frames:
+                yield chunk
 
     async def follow(
         self,
@@ -83,7 +85,7 @@ class Execs:
         *,
         stdout_offset: int = 0,
         stderr_offset: int = 0,
-    ) -> AsyncIterator[Chunk]:
+    ) -> AsyncGenerator[Chunk, None]:
         """Yield the frames of an attempt from these offsets on.
 
         Raises NotFound before the first frame, also for another instance's attempt, and NotAllowed
@@ -104,8 +106,9 @@ class Execs:
             machine_name=view.machine_name,
         )
         position = Position(stdout=stdout_offset, stderr=stderr_offset)
-        async for chunk in self._follower(instance_id, accepted, position).frames():
-            yield chunk
+        async with aclosing(self._follower(instance_id, accepted, position).frames()) as frames:
+            async for chunk in frames:
+                yield chunk
 
     def _follower(
         self, instance_id: InstanceId, accepted: _Accepted, position: Position

@@ -6,7 +6,9 @@ followed, woken by notifications. Either way frames come in order and none twice
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -18,10 +20,13 @@ from farhand_control_plane.machines.attempt_run import BOTH, AttemptRun, Piece, 
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared.command import TERMINAL, AttemptState, CommandResult, ExitReason
+from farhand_shared.errors import Unavailable
 from farhand_shared.exec_frames import FrameKind, encode_frame, encode_json_frame, result_to_json
 from farhand_shared.ids import AttemptId, InstanceId
 from farhand_shared.limits import KIB
 from farhand_shared.link_events import Stream
+
+_log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0  # the net under lost notifications
 FIRST_ALONE_S: Final = 0.01  # a short command's first frame waits this long for the others
@@ -68,7 +73,7 @@ class Follower:
         self._exit_told = False
         self._done = False
 
-    async def frames(self) -> AsyncIterator[Chunk]:
+    async def frames(self) -> AsyncGenerator[Chunk, None]:
         """Yield one or more whole frames at a time; ends after ``COMMITTED``.
 
         What was yielded counts as delivered when the next item is asked for.
@@ -78,15 +83,21 @@ class Follower:
                 news.clear()
                 held = self._hub.run(self._attempt_id)
                 source = self._live(*held, news) if held else self._stored(news)
-                async for frames in source:
-                    yield Chunk(self._first + frames, self._done)
-                    self._first = b""
+                try:
+                    async with aclosing(source):
+                        async for frames in source:
+                            yield Chunk(self._first + frames, self._done)
+                            self._first = b""
+                except Unavailable as error:
+                    # What the client has is known, so it goes on when the database is back.
+                    _log.warning("following attempt %s waits: %s", self._attempt_id, error)
+                    await _within(LOOK_S, news)
 
     # From memory
 
     async def _live(
         self, link: MachineLink, run: AttemptRun, news: asyncio.Event
-    ) -> AsyncIterator[bytes]:
+    ) -> AsyncGenerator[bytes, None]:
         """Follow a run until its end is committed, or its link is gone."""
         reader = Reader(news, dict(self._taken))
         run.attach(reader)
@@ -173,7 +184,7 @@ class Follower:
 
     # From the store
 
-    async def _stored(self, news: asyncio.Event) -> AsyncIterator[bytes]:
+    async def _stored(self, news: asyncio.Event) -> AsyncGenerator[bytes, None]:
         """Follow the database until the end, or until a link of this replica has the attempt."""
         while True:
             news.clear()

@@ -4,13 +4,16 @@ import asyncio
 
 import pytest
 
+from farhand_control_plane.db import machines
+from farhand_control_plane.db.bootstrap import ensure_instance
+from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.execs import MachineOffline
 from farhand_shared.errors import NotAllowed, NotFound
 from farhand_shared.exec_frames import FrameKind
-from farhand_shared.ids import MemberId, new_id
+from farhand_shared.ids import MachineId, MemberId, new_id
 from farhand_shared.link_events import Stream
 from tests.fakes.fake_daemon import hold
-from tests.fakes.machine_lab import collect
+from tests.fakes.machine_lab import Lab, collect
 
 
 async def test_a_direct_command_runs_and_its_frames_tell_the_whole_story(lab):
@@ -165,3 +168,30 @@ async def test_many_at_once_each_get_their_own_output(lab):
     assert [seen.bytes_of() for seen in results] == [b"%d\n" % n for n in range(200)]
     assert len(machine.starts) == len(set(machine.starts)) == 200
     assert await lab.sql("select 1 from attempts where state <> 'exited'") == []
+
+
+@pytest.fixture
+async def lab_on_15(migrated_pg15_url, until):
+    async with Database(migrated_pg15_url) as database:
+        async with database.transaction() as tx:
+            instance = await ensure_instance(tx)
+        lab = Lab(database, instance, until)
+        async with lab.stack:
+            yield lab
+
+
+async def test_the_oldest_server_we_support_does_the_same(lab_on_15):
+    lab = lab_on_15
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica):
+        assert (await lab.exec(replica, "fake", "echo", "short")).bytes_of() == b"short\n"
+        queued = await lab.enqueue(machine, "echo", "queued")
+        assert (await lab.ended(queued.command_id)).state == "exited"
+    async with lab.database.transaction() as tx:
+        await machines.revoke(
+            tx,
+            lab.instance.instance_id,
+            MachineId(machine.machine_id),
+            member_id=lab.instance.owner_member_id,
+        )

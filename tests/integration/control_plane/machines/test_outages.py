@@ -41,6 +41,23 @@ async def test_a_running_command_outlives_its_databases_restart(lab):
     assert (view.state, view.stdout_stored) == ("exited", len(b"before during after"))
 
 
+async def test_a_follower_on_another_replica_waits_for_the_database(lab):
+    holder, other = await lab.replica(), await lab.replica()
+    machine = await lab.machine(holder)
+    machine.behaviour = hold
+    async with lab.daemon(machine, holder):
+        seen, task = lab.start(other, "fake", "long")
+        await lab.sees(lambda: machine.starts)
+        (job,) = machine.jobs.values()
+        job.write(b"before ")
+        await lab.sees(lambda: seen.bytes_of() == b"before ")
+        await cut_database(lab)
+        job.write(b"after")
+        job.end()
+        await asyncio.wait_for(task, 30)
+    assert seen.bytes_of() == b"before after"
+
+
 async def test_commands_started_around_a_restart_run_once_or_are_refused(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)
