@@ -56,6 +56,7 @@ class ScriptedAgent:
     thoughts: int = 0
     settled: list[SessionId] = field(default_factory=list)
     given_up: list[str] = field(default_factory=list)
+    set_aside_keys: list[str] = field(default_factory=list)
 
     async def read(self, tx: Tx, ref: SessionRef, batch: Sequence[InboxMessage]) -> Json:
         self.batches.append([message.dedupe_key for message in batch])
@@ -123,6 +124,9 @@ class ScriptedAgent:
 
     async def settle(self, tx: Tx, ref: SessionRef, items: Sequence[LogItem]) -> None:
         self.settled.append(ref.session_id)
+
+    async def set_aside(self, tx: Tx, ref: SessionRef, message: InboxMessage, reason: str) -> None:
+        self.set_aside_keys.append(message.dedupe_key)
 
     async def give_up(self, tx: Tx, ref: SessionRef, reason: str) -> None:
         self.given_up.append(reason)

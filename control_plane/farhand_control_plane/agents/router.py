@@ -15,7 +15,7 @@ from farhand_control_plane.agents.toolbox import (
     failed,
 )
 from farhand_control_plane.channels import relay
-from farhand_control_plane.db import events, intake, machines, sessions, tickets
+from farhand_control_plane.db import intake, machines, sessions, tickets
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.words import EvalState, ReportKind, Stage
 from farhand_control_plane.engine.contract import (
@@ -34,6 +34,7 @@ from farhand_shared.ids import EvalId, ReportId, ThreadId, TicketId, TriggerId
 
 # An Eval that the model left open is shown again this often; then a person is told.
 _SHOWN_AGAIN = 2
+_QUOTED_CHARS = 120
 
 
 class CloseEval(Arguments):
@@ -101,13 +102,9 @@ class RouterAgent(ModelAgent):
 
     async def read(self, tx: Tx, ref: SessionRef, batch: Sequence[InboxMessage]) -> Json:
         """Return the batch as blocks, one per message, in the order of arrival."""
-        blocks: list[str] = []
-        eval_ids: list[str] = []
-        for message in batch:
-            if message.kind == "eval":
-                eval_ids.append(message.payload["eval_id"])
-            blocks.append(await self._block(tx, ref, message))
-        return {"text": "\n".join(filter(None, blocks)), "eval_ids": eval_ids}
+        blocks = [await self._block(tx, ref, message) for message in batch]
+        eval_ids = [m.payload["eval_id"] for m in batch if m.kind == "eval"]
+        return {"text": "\n".join(blocks), "eval_ids": eval_ids}
 
     async def act(self, tx: Tx, ref: SessionRef, item_seq: int, intent: ToolIntent) -> Outcome:
         return await self._tools.act(tx, ref, item_seq, intent)
@@ -138,14 +135,17 @@ class RouterAgent(ModelAgent):
                     payload={"eval_id": eval_id},
                 )
             else:
-                await events.emit(
-                    tx,
-                    ref.instance_id,
-                    "eval_left_open",
-                    subject_id=eval_id,
-                    thread_id=view.thread_id,
-                    payload={"text": "the model did not decide about this message"},
+                await _tell_of(
+                    tx, ref, view, f"eval:{eval_id}:left_open", "The model did not decide about"
                 )
+
+    async def set_aside(self, tx: Tx, ref: SessionRef, message: InboxMessage, reason: str) -> None:
+        """Ask a person about a message that the model cannot take."""
+        if message.kind != "eval":
+            return
+        view = await intake.eval_for_router(tx, ref.instance_id, EvalId(message.payload["eval_id"]))
+        if view is not None and view.state is not EvalState.CLOSED:
+            await _tell_of(tx, ref, view, f"inbox:{message.seq}:set_aside", "The model refused")
 
     async def give_up(self, tx: Tx, ref: SessionRef, reason: str) -> None:
         """The Router never becomes a tombstone; the engine backs off instead."""
@@ -175,10 +175,33 @@ async def _trigger_text(tx: Tx, ref: SessionRef, trigger_id: str) -> str:
     return view.text[:200] if view else ""
 
 
+async def _tell_of(
+    tx: Tx, ref: SessionRef, view: intake.EvalView, effect_key: str, what: str
+) -> None:
+    """Ask, in the message's own thread, what is to become of it; it stays pending."""
+    words = " ".join(trigger.text for trigger in view.triggers).split()
+    text = f"{what} this message: {' '.join(words)[:_QUOTED_CHARS]} … Please say it differently."
+    question = ticket_life.NewQuestion(
+        text=text, if_unanswered="the message is kept, and nothing is done"
+    )
+    question_id = await ticket_life.ask(
+        tx, ref.instance_id, view.thread_id, question, effect_key=effect_key
+    )
+    await relay.send(
+        tx,
+        ref.instance_id,
+        view.thread_id,
+        kind="question",
+        text=text,
+        question_id=question_id,
+        idempotency_key=effect_key,
+    )
+
+
 async def _eval_block(tx: Tx, ref: SessionRef, eval_id: EvalId) -> str:
     view = await intake.eval_for_router(tx, ref.instance_id, eval_id)
     if view is None or view.state is EvalState.CLOSED:
-        return ""
+        return render("digest", id=eval_id, kind="eval", state="closed")
     return render(
         "eval",
         "\n".join(trigger.text for trigger in view.triggers),
@@ -195,7 +218,7 @@ async def _eval_block(tx: Tx, ref: SessionRef, eval_id: EvalId) -> str:
 async def _report_block(tx: Tx, ref: SessionRef, report_id: ReportId) -> str:
     view = await tickets.report_view(tx, ref.instance_id, report_id)
     if view is None or view.delivered_at is not None:
-        return ""
+        return render("digest", id=report_id, kind="report", state="delivered")
     return render(
         "report",
         view.text,

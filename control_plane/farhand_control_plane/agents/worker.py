@@ -117,7 +117,7 @@ class WorkerAgent(ModelAgent):
     async def read(self, tx: Tx, ref: SessionRef, batch: Sequence[InboxMessage]) -> Json:
         """Return the batch as blocks, one per message, in the order of arrival."""
         blocks = [await _block(tx, ref, message) for message in batch]
-        return {"text": "\n".join(filter(None, blocks))}
+        return {"text": "\n".join(blocks)}
 
     async def act(self, tx: Tx, ref: SessionRef, item_seq: int, intent: ToolIntent) -> Outcome:
         return await self._tools.act(tx, ref, item_seq, intent)
@@ -128,6 +128,9 @@ class WorkerAgent(ModelAgent):
 
     async def settle(self, tx: Tx, ref: SessionRef, items: Sequence[LogItem]) -> None:
         """Nothing to do: a Worker that calls nothing waits for events."""
+
+    async def set_aside(self, tx: Tx, ref: SessionRef, message: InboxMessage, reason: str) -> None:
+        """A Worker's messages are never parked: failures count toward its tombstone."""
 
     async def give_up(self, tx: Tx, ref: SessionRef, reason: str) -> None:
         """Report the ticket as failed, so that a person sees why it stands still."""
@@ -209,7 +212,7 @@ async def _block(tx: Tx, ref: SessionRef, message: InboxMessage) -> str:
         case "trigger":
             view = await intake.trigger(tx, ref.instance_id, TriggerId(payload["trigger_id"]))
             if view is None:
-                return ""
+                return _gone(message)
             return render("message", view.text, id=view.trigger_id, sender=view.sender_name)
         case "answer":
             answer = str(payload.get("answer") or "")
@@ -222,10 +225,14 @@ async def _block(tx: Tx, ref: SessionRef, message: InboxMessage) -> str:
             return render("note", str(payload.get("text", "")), kind=message.kind)
 
 
+def _gone(message: InboxMessage) -> str:
+    return render("note", "this message is gone", id=message.dedupe_key)
+
+
 async def _ticket_block(tx: Tx, ref: SessionRef, ticket_id: TicketId) -> str:
     view = await tickets.get(tx, ref.instance_id, ticket_id)
     if view is None:
-        return ""
+        return render("note", "this ticket is gone", id=ticket_id)
     usable = await _usable(tx, ref, view)
     here = next((m.name for m in usable if m.machine_id == view.this_machine_id), None)
     ticket = render(
@@ -241,7 +248,9 @@ async def _ticket_block(tx: Tx, ref: SessionRef, ticket_id: TicketId) -> str:
 
 async def _command_block(tx: Tx, ref: SessionRef, command_id: CommandId) -> str:
     view = await commands.get(tx, ref.instance_id, command_id)
-    return await show.command(tx, ref.instance_id, view) if view else ""
+    if view is None:
+        return render("note", "this command is gone", id=command_id)
+    return await show.command(tx, ref.instance_id, view)
 
 
 async def _list_machines(site: CallSite, args: ListMachines) -> Outcome:

@@ -163,6 +163,10 @@ class Agent(Protocol):
         """
         ...
 
+    async def set_aside(self, tx: Tx, ref: SessionRef, message: InboxMessage, reason: str) -> None:
+        """Called in the transaction that parks a message which fails alone: tell a person."""
+        ...
+
     async def give_up(self, tx: Tx, ref: SessionRef, reason: str) -> None:
         """Called in the transaction that makes the session a tombstone (five charged resumes)."""
         ...

@@ -6,7 +6,7 @@ database, so a step that dies is continued by whoever looks next, at the same pl
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
 
 import psycopg
@@ -270,10 +270,15 @@ class Step:
         """Set the oldest message aside, so that the others go on."""
         _log.error("session %s: message %s is set aside", self.claim.session_id, message.seq)
 
+        reason = self.claim.error or ""
+
         async def store(tx: Tx) -> None:
             await session_log.park(tx, self.claim, message.seq)
+            await self._let_agent(
+                tx, self._agent.set_aside(tx, self._ref, inbox_message(message), reason)
+            )
             await leases.progressed(tx, self.claim, next_item_seq=self._next_seq)
-            details = {"seq": message.seq, "kind": message.kind, "reason": self.claim.error or ""}
+            details = {"seq": message.seq, "kind": message.kind, "reason": reason}
             await self._fenced.tell(tx, "needs_person", {"what": "message_parked", **details})
 
         await self._fenced.commit("park", store, locked=True)
@@ -284,17 +289,21 @@ class Step:
         reason = f"stopped after {self._settings.max_resumes} failed resumes: {reason}"
 
         async def store(tx: Tx) -> None:
-            try:
-                async with tx.transaction():
-                    await self._agent.give_up(tx, self._ref, reason)
-            except psycopg.OperationalError:
-                raise
-            except Exception:
-                _log.exception("session %s: the agent cannot give up", self.claim.session_id)
+            await self._let_agent(tx, self._agent.give_up(tx, self._ref, reason))
             await leases.tombstone(tx, self.claim, reason)
             await self._fenced.tell(tx, "session_tombstoned", {"reason": reason})
 
         await self._fenced.commit("tombstone", store, locked=True)
+
+    async def _let_agent(self, tx: Tx, telling: Awaitable[None]) -> None:
+        """Let the agent tell people; what the engine must store stands also when it fails."""
+        try:
+            async with tx.transaction():
+                await telling
+        except psycopg.OperationalError:
+            raise
+        except Exception:
+            _log.exception("session %s: the agent cannot tell of its end", self.claim.session_id)
 
 
 def _stored(item: LogItem) -> StoredItem:

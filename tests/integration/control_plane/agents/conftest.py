@@ -11,10 +11,11 @@ from farhand_control_plane.agents.router import RouterAgent
 from farhand_control_plane.agents.worker import WorkerAgent
 from farhand_control_plane.channels.chat import ChatChannel
 from farhand_control_plane.channels.relay import Relay
-from farhand_control_plane.db import events, tickets
+from farhand_control_plane.db import events, questions, tickets
 from farhand_control_plane.db.bootstrap import CHAT_KIND, Bootstrap
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.domain.words import SessionKind, Stage
 from farhand_control_plane.engine.engine import Engine
@@ -84,6 +85,11 @@ class Office:
                 for row in page.items
             ]
         return [view for view in views if view is not None]
+
+    async def questions(self) -> list[QuestionView]:
+        """Open questions of the whole instance."""
+        async with self.database.transaction() as tx:
+            return await questions.open_(tx, self.instance.instance_id)
 
     async def stage(self, ticket_id: TicketId, stage: Stage) -> TicketView:
         """Wait until a ticket is in a stage."""

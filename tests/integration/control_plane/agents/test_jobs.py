@@ -197,6 +197,9 @@ async def test_a_message_that_the_service_refuses_is_parked_and_the_others_go_on
             return [r["state"] for r in rows] == ["closed", "pending", "closed"] and bool(parked)
 
         await office.until(settled)
+        asked = await office.hears("refused this message: poison")
+        (question,) = await office.questions()
+        assert question.question_id == asked["question_id"], "a person sees what waits"
     assert len({a.eval_id for a in said}) == 3
 
 

@@ -25,6 +25,7 @@ async def test_the_router_sets_a_poisoned_message_aside_and_goes_on(world, start
     row = await world.session(router)
     assert (row["tombstoned_at"], row["error"], row["resumes_charged"]) == (None, None, 0)
     assert running.agent.given_up == []
+    assert running.agent.set_aside_keys == ["m13"], "the agent tells a person"
     # What comes later is not affected.
     await world.send(router, "after", calls=[["effect", {"what": "after"}]])
     await until(lambda: _all_read(world, router))
