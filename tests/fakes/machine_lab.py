@@ -146,7 +146,15 @@ class Lab:
         async with asyncio.timeout(60):
             return await collect(replica.execs.run(self.request(machine, *argv, **how)))
 
-    def start(
+    async def start(
+        self, replica: MachineService, machine: str, *argv: str, **how: Any
+    ) -> tuple[Seen, "asyncio.Task[Seen]"]:
+        """Start an exec in the background; returns when it was accepted."""
+        seen, task = self.begin(replica, machine, *argv, **how)
+        await self.sees(lambda: seen.frames or task.done())
+        return seen, task
+
+    def begin(
         self, replica: MachineService, machine: str, *argv: str, **how: Any
     ) -> tuple[Seen, "asyncio.Task[Seen]"]:
         """Start an exec in the background."""

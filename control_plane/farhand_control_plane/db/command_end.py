@@ -1,6 +1,6 @@
 """Telling whoever waits that a command ended: its session, its ticket's watchers, followers."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from farhand_control_plane.db import events, sessions
@@ -24,6 +24,25 @@ class EndedCommand:
     state: AttemptState
     result: CommandResult | None  # None: no result of the machine's own
     late: bool = False  # the real result of an attempt that was given up before
+
+
+async def lock_sessions(
+    tx: Tx, instance_id: InstanceId, session_ids: Collection[SessionId]
+) -> None:
+    """Lock the sessions that will be told, before their attempts are touched.
+
+    A session's own step holds its row and then touches attempts; the other order could deadlock.
+    """
+    if session_ids:
+        await tx.execute(
+            """
+            select session_id from sessions
+             where instance_id = %s and session_id = any(%s::uuid[])
+             order by session_id
+               for no key update
+            """,
+            (instance_id, list(session_ids)),
+        )
 
 
 async def announce(tx: Tx, ended: Sequence[EndedCommand]) -> None:

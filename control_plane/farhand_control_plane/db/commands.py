@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final, LiteralString
 
 from farhand_control_plane.db import events
-from farhand_control_plane.db.command_end import EndedCommand, announce
+from farhand_control_plane.db.command_end import EndedCommand, announce, lock_sessions
 from farhand_control_plane.db.listen import COMMANDS
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
@@ -142,6 +142,16 @@ async def request_stop(
     Queued ones are cancelled_before_start at once, others are ``stopping`` until their machine
     proves the end. ``reason``: cancel, superseded, expired, shutdown. Nothing matches: 0.
     """
+    cursor = await tx.execute(
+        """
+        select distinct session_id from commands
+         where instance_id = %s and (command_id = %s::uuid or ticket_id = %s::uuid)
+           and session_id is not null
+        """,
+        (instance_id, command_id, ticket_id),
+    )
+    sessions = [row["session_id"] for row in await cursor.fetchall()]
+    await lock_sessions(tx, instance_id, sessions)
     cursor = await tx.execute(
         """
         select a.attempt_id

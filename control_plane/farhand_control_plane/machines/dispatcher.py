@@ -8,6 +8,8 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from psycopg.errors import DeadlockDetected
+
 from farhand_control_plane.db import attempts, claims
 from farhand_control_plane.db.claims import Claimed
 from farhand_control_plane.db.command_end import announce
@@ -87,7 +89,7 @@ class Dispatcher:
                 try:
                     await self._send_cancels(link)
                     await self._claim_all(link)
-                except Unavailable as error:
+                except (Unavailable, DeadlockDetected) as error:
                     _log.warning("cannot look at the queue of %s: %s", link.name, error)
                     await asyncio.sleep(RETRY_S)  # back-off
                     link.look_again = True

@@ -11,9 +11,11 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from psycopg.errors import DeadlockDetected
+
 from farhand_control_plane.db import attempts, events, output
 from farhand_control_plane.db.attempts import Standing
-from farhand_control_plane.db.command_end import announce
+from farhand_control_plane.db.command_end import announce, lock_sessions
 from farhand_control_plane.db.links import hold
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.db.transaction import Tx
@@ -148,6 +150,8 @@ class Recorder:
                 async with self._results.autocommit() as connection:
                     return await attempts.record(connection, link.held, ending)
             async with self._results.transaction() as tx:
+                if run.ref.session_id is not None:
+                    await lock_sessions(tx, link.held.instance_id, [run.ref.session_id])
                 before = await attempts.lock_state(tx, link.held, run.ref.attempt_id)
                 state = await attempts.record(tx, link.held, ending)
                 if state is not None:
@@ -216,7 +220,7 @@ class Recorder:
         while True:
             try:
                 return await call()
-            except Unavailable as error:
+            except (Unavailable, DeadlockDetected) as error:
                 if not link.is_open:
                     raise Fenced from error
                 _log.warning("cannot write to the database, trying again: %s", error)

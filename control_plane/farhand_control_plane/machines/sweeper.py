@@ -4,6 +4,8 @@ import asyncio
 import logging
 from typing import Final
 
+from psycopg.errors import DeadlockDetected
+
 from farhand_control_plane.db import attempts, claims
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.dispatcher import Dispatcher
@@ -43,7 +45,7 @@ class Sweeper:
                 await self.sweep(daily=round_ % DAILY_EVERY == 0)
                 if round_ % LOOK_EVERYWHERE_EVERY == 0:
                     await self._dispatcher.look_everywhere()
-            except FarhandError as error:
+            except (FarhandError, DeadlockDetected) as error:
                 _log.warning("cannot sweep commands: %s", error)
             round_ += 1
             await asyncio.sleep(self._expire_s)  # the interval itself

@@ -42,7 +42,7 @@ async def test_output_is_followed_across_replicas_while_it_comes(lab):
     machine = await lab.machine(holder)
     machine.behaviour = hold
     async with lab.daemon(machine, holder):
-        seen, task = lab.start(other, "fake", "long")
+        seen, task = await lab.start(other, "fake", "long")
         await lab.sees(lambda: machine.starts)
         job = machine.jobs[machine.starts[0]]
         job.write(b"first")
@@ -163,7 +163,7 @@ async def test_a_running_command_is_stopping_until_its_machine_proves_the_end(la
 
     machine.behaviour = stubborn
     async with lab.daemon(machine, holder):
-        seen, task = lab.start(other, "fake", "long")
+        seen, task = await lab.start(other, "fake", "long")
         await lab.sees(lambda: machine.starts)
         assert await stop(lab, seen.command_id) == 1
         (job,) = machine.jobs.values()
@@ -412,7 +412,7 @@ async def test_a_result_sent_again_and_again_is_recorded_once(lab):
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "x")
+        seen, task = await lab.start(replica, "fake", "x")
         await lab.sees(lambda: machine.starts)
         (job,) = machine.jobs.values()
         job.end(3)

@@ -75,7 +75,7 @@ async def test_an_offline_machine_is_an_error_at_once_unless_one_waits(lab):
     with pytest.raises(MachineOffline, match="cannot run on fake: it is offline, last seen never"):
         await lab.exec(replica, "fake", "echo", "hi")
     assert await lab.sql("select 1 from commands") == []
-    seen, task = lab.start(replica, "fake", "echo", "later", wait_offline=True)
+    seen, task = await lab.start(replica, "fake", "echo", "later", wait_offline=True)
     await lab.sees(lambda: FrameKind.STATE in seen.kinds)
     state = seen.one(FrameKind.STATE)
     assert (state["state"], state["waiting_for"], state["online"]) == ("queued", "fake", False)
@@ -115,9 +115,9 @@ async def test_without_a_free_slot_it_queues_and_starts_when_one_is_freed(lab):
     machine.concurrency = 1
     machine.behaviour = hold
     async with lab.daemon(machine, replica):
-        _, first = lab.start(replica, "fake", "one")
+        _, first = await lab.start(replica, "fake", "one")
         await lab.sees(lambda: len(machine.starts) == 1)
-        seen, second = lab.start(replica, "fake", "two")
+        seen, second = await lab.start(replica, "fake", "two")
         await lab.sees(lambda: FrameKind.STATE in seen.kinds)
         assert seen.one(FrameKind.STATE)["state"] == "queued"
         assert len(machine.starts) == 1
@@ -134,7 +134,7 @@ async def test_a_client_that_goes_away_does_not_end_the_command_and_may_come_bac
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica):
-        seen, task = lab.start(replica, "fake", "long")
+        seen, task = await lab.start(replica, "fake", "long")
         await lab.sees(lambda: machine.starts)
         job = machine.jobs[machine.starts[0]]
         job.write(b"first ")

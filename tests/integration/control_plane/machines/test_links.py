@@ -95,7 +95,7 @@ async def test_a_write_under_an_old_epoch_changes_nothing(lab):
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "x")
+        seen, task = await lab.start(replica, "fake", "x")
         await lab.sees(lambda: machine.starts)
         # Another replica takes the epoch while this one does not know yet.
         await lab.sql("update machine_connections set epoch = epoch + 1")
@@ -116,7 +116,7 @@ async def test_revocation_closes_the_stream_within_two_seconds_and_ends_its_work
     machine.behaviour = hold
     machine.concurrency = 1
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "running")
+        seen, task = await lab.start(replica, "fake", "running")
         await lab.sees(lambda: machine.starts)
         queued = await lab.enqueue(machine, "queued")
         begun = time.monotonic()
@@ -145,7 +145,7 @@ async def test_the_result_of_a_revoked_machine_is_refused(lab):
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "running")
+        seen, task = await lab.start(replica, "fake", "running")
         await lab.sees(lambda: machine.starts)
         # The attempt is final before the stream is closed: as if the notification were slow.
         await lab.sql(
@@ -243,7 +243,7 @@ async def test_a_machine_that_breaks_the_protocol_is_told_and_may_come_back(lab)
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "x")
+        seen, task = await lab.start(replica, "fake", "x")
         await lab.sees(lambda: machine.starts)
         gap = Output(attempt_id=machine.starts[0], stream=Stream.STDOUT, offset=1000, data=b"gap")
         await daemon.send([gap])

@@ -24,7 +24,7 @@ async def test_a_running_command_outlives_its_databases_restart(lab):
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica):
-        seen, task = lab.start(replica, "fake", "long")
+        seen, task = await lab.start(replica, "fake", "long")
         await lab.sees(lambda: machine.starts)
         (job,) = machine.jobs.values()
         job.write(b"before ")
@@ -46,7 +46,7 @@ async def test_a_follower_on_another_replica_waits_for_the_database(lab):
     machine = await lab.machine(holder)
     machine.behaviour = hold
     async with lab.daemon(machine, holder):
-        seen, task = lab.start(other, "fake", "long")
+        seen, task = await lab.start(other, "fake", "long")
         await lab.sees(lambda: machine.starts)
         (job,) = machine.jobs.values()
         job.write(b"before ")
@@ -63,7 +63,7 @@ async def test_commands_started_around_a_restart_run_once_or_are_refused(lab):
     machine = await lab.machine(replica)
     machine.concurrency = 64
     async with lab.daemon(machine, replica):
-        runs = [lab.start(replica, "fake", "echo", str(n)) for n in range(60)]
+        runs = [lab.begin(replica, "fake", "echo", str(n)) for n in range(60)]
         await cut_database(lab)
         await asyncio.wait_for(
             asyncio.gather(*(task for _, task in runs), return_exceptions=True), 60

@@ -118,7 +118,7 @@ async def test_output_goes_on_exactly_after_the_link_was_lost(lab):
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "long")
+        seen, task = await lab.start(replica, "fake", "long")
         await lab.sees(lambda: machine.starts)
         (job,) = machine.jobs.values()
         for n in range(6):
@@ -138,7 +138,7 @@ async def test_output_goes_on_exactly_over_another_replica(lab):
     machine = await lab.machine(first)
     machine.behaviour = hold
     async with lab.daemon(machine, first) as daemon:
-        seen, task = lab.start(first, "fake", "long")
+        seen, task = await lab.start(first, "fake", "long")
         await lab.sees(lambda: machine.starts)
         (job,) = machine.jobs.values()
         job.write(DATA[:700_000])
@@ -227,7 +227,7 @@ async def test_a_daemon_restart_keeps_the_story_exact(lab):
     machine = await lab.machine(replica)
     machine.behaviour = hold
     async with lab.daemon(machine, replica) as daemon:
-        seen, task = lab.start(replica, "fake", "long")
+        seen, task = await lab.start(replica, "fake", "long")
         await lab.sees(lambda: machine.starts)
         (job,) = machine.jobs.values()
         job.write(b"before ")
