@@ -6,7 +6,7 @@ by now, or the attempt has moved on; ``standing`` tells which.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
@@ -26,7 +26,6 @@ from farhand_shared.command import (
 from farhand_shared.exec_frames import result_to_json
 from farhand_shared.ids import AttemptId, CommandId, SessionId, TicketId
 from farhand_shared.link_events import Stream
-from farhand_shared.reconcile import AttemptView
 
 OPEN_STATES: Final = frozenset(
     {
@@ -63,15 +62,6 @@ class CommandRef:
     session_id: SessionId | None
     ticket_id: TicketId | None
     title: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HeldAttempt:
-    """An attempt as a new link finds it."""
-
-    ref: CommandRef
-    view: AttemptView  # for ``reconcile``
-    revoked: bool  # final: nothing of it is taken any more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,66 +109,6 @@ def state_of_result(result: CommandResult) -> AttemptState:
     if result.reason is ExitReason.REFUSED and result.error_code == "expired":
         return AttemptState.EXPIRED
     return _STATE_OF[event_of_result(result)]
-
-
-async def of_machine(tx: Tx, link: HeldLink, live_ids: Sequence[str]) -> list[HeldAttempt]:
-    """Return what a new link must reconcile: all that is open or provisional, and ``live_ids``."""
-    cursor = await tx.execute(
-        f"""
-        select a.attempt_id, a.command_id, c.session_id, c.ticket_id, c.title, a.state,
-               c.input_digest, a.acknowledged_at is not null as acknowledged,
-               a.started_at is not null as started, coalesce(a.journal_id, '') as journal_id,
-               coalesce(a.journal_counter, 0) as journal_counter, a.stdout_stored,
-               a.stderr_stored, a.result_hash, a.reason,
-               coalesce(a.stop_reason, 'cancel') as stop_reason
-          from attempts a
-          join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
-         where a.instance_id = %(instance_id)s and a.machine_id = %(machine_id)s
-           and (a.state in {_OPEN} or a.state in ('lost', 'indeterminate')
-                or a.attempt_id = any(%(live)s::uuid[]))
-         order by a.attempt_id
-        """,  # noqa: S608 - constants of ours only
-        {
-            "instance_id": link.instance_id,
-            "machine_id": link.machine_id,
-            "live": list(live_ids),
-        },
-    )
-    return [_held(row) for row in await cursor.fetchall()]
-
-
-def _held(row: dict[str, Any]) -> HeldAttempt:
-    revoked = row["state"] == AttemptState.LOST and row["reason"] == "revoked"
-    # A final ``lost`` is told to the comparison as what it is: over, without a result to come.
-    state = AttemptState.CANCELLED_BEFORE_START if revoked else AttemptState(row["state"])
-    return HeldAttempt(
-        ref=CommandRef(
-            attempt_id=row["attempt_id"],
-            command_id=row["command_id"],
-            session_id=row["session_id"],
-            ticket_id=row["ticket_id"],
-            title=row["title"],
-        ),
-        view=AttemptView(
-            attempt_id=row["attempt_id"],
-            state=state,
-            input_digest=row["input_digest"],
-            acknowledged=row["acknowledged"],
-            started=row["started"],
-            journal_id=row["journal_id"],
-            journal_counter=row["journal_counter"],
-            stdout_stored=row["stdout_stored"],
-            stderr_stored=row["stderr_stored"],
-            result_hash=row["result_hash"],
-            stop_reason=row["stop_reason"],
-        ),
-        revoked=revoked,
-    )
-
-
-def resuming_at(view: AttemptView, stdout_offset: int, stderr_offset: int) -> AttemptView:
-    """Return the view with other safe offsets: a replica may hold more than is stored."""
-    return replace(view, stdout_stored=stdout_offset, stderr_stored=stderr_offset)
 
 
 async def advance(connection: Tx, link: HeldLink, progress: Progress) -> AttemptState | None:

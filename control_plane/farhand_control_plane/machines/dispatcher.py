@@ -10,7 +10,7 @@ from typing import Final
 
 from psycopg.errors import DeadlockDetected
 
-from farhand_control_plane.db import attempts, claims
+from farhand_control_plane.db import attempts, claims, open_attempts
 from farhand_control_plane.db.claims import Claimed
 from farhand_control_plane.db.command_end import announce
 from farhand_control_plane.db.listen import COMMANDS, Listener
@@ -124,7 +124,7 @@ class Dispatcher:
         """
         hello = link.hello
         async with self._database.transaction() as tx:
-            held = await attempts.of_machine(
+            held = await open_attempts.of_machine(
                 tx, link.held, [live.attempt_id for live in hello.live]
             )
             runs = {
@@ -136,7 +136,7 @@ class Dispatcher:
                 for attempt in held
             }
             views = [
-                attempts.resuming_at(
+                open_attempts.resuming_at(
                     attempt.view, *link.resume_offsets(runs[attempt.ref.attempt_id])
                 )
                 for attempt in held

@@ -11,10 +11,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
-from farhand_control_plane.db import claims, commands, machines
+from farhand_control_plane.db import commands, direct_starts, machines
 from farhand_control_plane.db.attempts import CommandRef
-from farhand_control_plane.db.claims import DirectStart, MemberAuthority
 from farhand_control_plane.db.commands import NewCommand
+from farhand_control_plane.db.direct_starts import DirectStart, MemberAuthority
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.domain.words import MachineStatus
 from farhand_control_plane.machines.following import Chunk, Follower, Position
@@ -172,7 +172,7 @@ class Execs:
     async def _insert(self, link: MachineLink, start: DirectStart) -> bool:
         try:
             async with self._hot.autocommit() as connection:
-                return await claims.start_direct(connection, link.held, link.journal, start)
+                return await direct_starts.start_direct(connection, link.held, link.journal, start)
         except Unavailable:
             return await self._settle(link, start)
 
@@ -182,7 +182,9 @@ class Execs:
         while True:
             try:
                 async with self._hot.autocommit() as connection:
-                    return await claims.was_started(connection, link.held, start.ref.attempt_id)
+                    return await direct_starts.was_started(
+                        connection, link.held, start.ref.attempt_id
+                    )
             except Unavailable:
                 if time.monotonic() >= until:
                     raise
@@ -194,7 +196,7 @@ class Execs:
         if known is not None and known[0] > time.monotonic():
             return known[1]
         async with self._database.autocommit() as connection:
-            authority = await claims.member_authority(connection, *key)
+            authority = await direct_starts.member_authority(connection, *key)
         if authority is not None:
             self._authorities[key] = (time.monotonic() + AUTHORITY_BELIEVED_S, authority)
         return authority
