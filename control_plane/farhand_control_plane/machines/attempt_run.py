@@ -91,6 +91,7 @@ class AttemptRun:
         self.ended: AttemptState | None = None  # the committed end
         self.detached = False  # its link is gone; readers look elsewhere
         self.stop_sent = False
+        self.quiet_until = 0.0  # monotonic; before it other replicas are told nothing
         # For the store: not yet written facts, and how many bytes wait.
         self._allowed = False
         self._asked = False

@@ -17,7 +17,7 @@ from farhand_control_plane.db.commands import NewCommand
 from farhand_control_plane.db.direct_starts import DirectStart, MemberAuthority
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.domain.words import MachineStatus
-from farhand_control_plane.machines.following import Chunk, Follower, Position
+from farhand_control_plane.machines.following import LOOK_S, Chunk, Follower, Position
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared.codec import encode_spec, input_digest
@@ -161,7 +161,9 @@ class Execs:
         finally:
             link.unreserve()
         if link.is_open:
-            link.offer(start.ref, _offer(link, start))
+            run = link.offer(start.ref, _offer(link, start))
+            # Its client is here. Who follows it elsewhere this early looks once in that time anyway.
+            run.quiet_until = time.monotonic() + LOOK_S
         # else: it stays offered and unacknowledged, and the machine's next link offers it again.
         return _Accepted(
             command_id=start.ref.command_id,

@@ -123,7 +123,7 @@ class Recorder:
             raise RuntimeError(f"attempt {run.ref.attempt_id} is not where it was: {standing}")
         run.written(token)
         link.acknowledge(run)
-        self._news.note(run.ref.attempt_id)
+        self._note(run)
 
     async def _emit_started(self, tx: Tx, link: MachineLink, run: AttemptRun) -> None:
         await events.emit(
@@ -176,7 +176,11 @@ class Recorder:
             link.recorded(
                 run, standing.result_hash or NO_RESULT, standing.state or AttemptState.LOST
             )
-        self._news.note(run.ref.attempt_id)
+        self._note(run)
+
+    def _note(self, run: AttemptRun) -> None:
+        if time.monotonic() >= run.quiet_until:
+            self._news.note(run.ref.attempt_id)
 
     async def _store_tails(self, link: MachineLink, run: AttemptRun) -> None:
         """Store what the tail files hold, in batches of ``write_bytes``."""
