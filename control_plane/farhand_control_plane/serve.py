@@ -37,6 +37,8 @@ OUTPUT_KEPT_S: Final = 30 * 24 * 3600.0
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 10.0
 DRAIN_S: Final = 5.0
+# Longer than clients and proxies keep an idle connection: who sends must be the one who closes.
+KEEP_ALIVE_S: Final = 75
 HTTP_GRACE_S: Final = 3  # then streams that are still open are cut; their clients come back
 
 
@@ -251,6 +253,7 @@ def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
             log_config=None,
             access_log=False,
             server_header=False,
+            timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=HTTP_GRACE_S,
         )
     )

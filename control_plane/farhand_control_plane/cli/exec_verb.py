@@ -209,7 +209,7 @@ class _Run:
         if not self._command_id:
             return
         try:
-            self._api.post(f"/v1/commands/{self._command_id}/stop")
+            self._api.post(f"/v1/commands/{self._command_id}/stop", repeatable=True)
             path = path_with(
                 f"/v1/attempts/{self._attempt_id}/output",
                 {

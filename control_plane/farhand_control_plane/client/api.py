@@ -7,7 +7,9 @@ what people wait for.
 import contextlib
 import http.client
 import json
+import select
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -21,6 +23,10 @@ from farhand_shared.version import __version__
 CONNECT_TIMEOUT_S: Final = 10.0
 # Longer than the server's heartbeats (15 s) by enough that a silent one is a dead one.
 READ_TIMEOUT_S: Final = 60.0
+# A connection that was idle for longer is not used again: servers and what stands before them close
+# idle ones (ours after `serve.KEEP_ALIVE_S`, others after 5 s), and a request that meets the close
+# is lost without anybody knowing whether it was taken.
+IDLE_MAX_S: Final = 4.0
 
 
 class Refused(FarhandError):
@@ -30,6 +36,10 @@ class Refused(FarhandError):
         super().__init__(message)
         self.status = status
         self.code = code
+
+
+class _Dropped(Unavailable):
+    """The server closed the connection before the first byte of its answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +93,7 @@ class Api:
         self._https = parts.scheme == "https"
         self._prefix = parts.path.rstrip("/")
         self._connection: http.client.HTTPConnection | None = None
+        self._used_at = 0.0  # when the kept connection gave its last answer
 
     def close(self) -> None:
         if self._connection is not None:
@@ -92,17 +103,28 @@ class Api:
     def get(self, path: str, **query: str | int | bool | None) -> Any:  # JSON
         return self.call("GET", path_with(path, query))
 
-    def post(self, path: str, value: Mapping[str, Any] | None = None) -> Any:  # JSON
-        return self.call("POST", path, {} if value is None else value)
+    def post(
+        self, path: str, value: Mapping[str, Any] | None = None, *, repeatable: bool = False
+    ) -> Any:  # JSON
+        """``repeatable``: the same request twice does what it does once."""
+        return self.call("POST", path, {} if value is None else value, repeatable=repeatable)
 
     def delete(self, path: str) -> None:
         self.call("DELETE", path)
 
-    def call(self, method: str, path: str, value: Mapping[str, Any] | None = None) -> Any:  # JSON
+    def call(
+        self,
+        method: str,
+        path: str,
+        value: Mapping[str, Any] | None = None,
+        *,
+        repeatable: bool = False,
+    ) -> Any:  # JSON
         """Return the decoded answer; raise Refused for the server's no, Unavailable without one."""
         body = None if value is None else json.dumps(value).encode()
-        response = self._kept(method, path, body)
+        response = self._kept(method, path, body, repeatable or method in ("GET", "DELETE"))
         content = self._read_all(response)
+        self._used_at = time.monotonic()
         if response.status >= 400:
             raise refusal(response.status, content)
         return json.loads(content) if content else None
@@ -127,17 +149,29 @@ class Api:
             raise refusal(response.status, content)
         return Body(connection, response, self.target.url)
 
-    def _kept(self, method: str, path: str, body: bytes | None) -> http.client.HTTPResponse:
-        """Send on the kept connection; once more on a new one if the server had closed it."""
-        if self._connection is not None:
+    def _kept(
+        self, method: str, path: str, body: bytes | None, repeatable: bool
+    ) -> http.client.HTTPResponse:
+        """Send on the kept connection while it is good, else on a new one.
+
+        A request that meets the server's close is sent again when it may have been taken twice.
+        """
+        if self._connection is not None and self._is_good(self._connection):
             try:
                 return self._send(self._connection, method, path, body, None)
-            except Unavailable:
-                self.close()
-                if method != "GET":  # it may have been taken
+            except _Dropped:
+                if not repeatable:
                     raise
+        self.close()
         self._connection = self._connect(READ_TIMEOUT_S)
         return self._send(self._connection, method, path, body, None)
+
+    def _is_good(self, connection: http.client.HTTPConnection) -> bool:
+        """Tell whether the server still listens: it has neither closed nor been left for long."""
+        if connection.sock is None or time.monotonic() - self._used_at > IDLE_MAX_S:
+            return False
+        readable, _, _ = select.select([connection.sock], [], [], 0)
+        return not readable  # between two answers there is nothing to read but the end
 
     def _connect(self, timeout_s: float | None) -> http.client.HTTPConnection:
         kind = http.client.HTTPSConnection if self._https else http.client.HTTPConnection
@@ -175,6 +209,9 @@ class Api:
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, self._prefix + path, body=body, headers=sent)
             return connection.getresponse()
+        except (http.client.RemoteDisconnected, ConnectionResetError) as error:
+            connection.close()
+            raise _Dropped(str(unreachable(self.target.url, error))) from error
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise unreachable(self.target.url, error) from error

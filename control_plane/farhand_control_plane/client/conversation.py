@@ -81,6 +81,7 @@ def say(
             "client_message_id": client_message_id,
             "this_machine": this_machine,
         },
+        repeatable=True,  # by its client_message_id
     )
     followed = _Followed(
         thread_id=accepted["thread_id"],
