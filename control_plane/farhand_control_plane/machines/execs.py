@@ -162,7 +162,7 @@ class Execs:
             link.unreserve()
         if link.is_open:
             run = link.offer(start.ref, _offer(link, start))
-            # Its client is here. Who follows it elsewhere this early looks once in that time anyway.
+            # Its client is here; who follows it elsewhere so early looks once in that time.
             run.quiet_until = time.monotonic() + LOOK_S
         # else: it stays offered and unacknowledged, and the machine's next link offers it again.
         return _Accepted(
