@@ -252,8 +252,12 @@ async def _close_eval(site: CallSite, args: CloseEval) -> Outcome:
     closed = await verdicts.close_eval(
         site.tx, site.ref.instance_id, EvalId(args.eval_id), decision
     )
+    ticket = None
+    if closed.ticket_id is not None:
+        ticket = await tickets.get(site.tx, site.ref.instance_id, closed.ticket_id)
+    title = ticket.row.title if ticket is not None else ""
     return ToolDone(
-        content=render("closed", verdict=closed.verdict.value, ticket_id=closed.ticket_id, ok="yes")
+        content=render("closed", title, verdict=closed.verdict.value, ticket_id=closed.ticket_id)
     )
 
 
@@ -264,6 +268,9 @@ async def _reply(site: CallSite, args: Reply) -> Outcome:
         if report is None:
             return failed("not_found", f"there is no report {args.report_id}")
     asks = report is not None and report.kind is ReportKind.QUESTION
+    answered = None
+    if args.eval_id:
+        answered = await intake.eval_for_router(site.tx, site.ref.instance_id, EvalId(args.eval_id))
     await relay.send(
         site.tx,
         site.ref.instance_id,
@@ -272,6 +279,7 @@ async def _reply(site: CallSite, args: Reply) -> Outcome:
         text=args.text,
         command_ids=report.command_ids if report else (),
         ticket_id=report.ticket_id if report else None,
+        reply_to_trigger_id=answered.triggers[-1].trigger_id if answered else None,
         report_id=report.report_id if report else None,
         question_id=report.question.question_id if report and report.question else None,
         idempotency_key=site.effect_key,

@@ -14,11 +14,12 @@ from farhand_control_plane.agents.toolbox import (
     Toolbox,
     failed,
 )
-from farhand_control_plane.db import commands, intake, machines, output, tickets
+from farhand_control_plane.db import commands, intake, machines, output, questions, tickets
 from farhand_control_plane.db.machines import MachineView
+from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus, ReportKind
+from farhand_control_plane.domain.words import ReportKind
 from farhand_control_plane.engine.contract import (
     InboxMessage,
     Json,
@@ -33,7 +34,7 @@ from farhand_control_plane.ingest import tickets as ticket_life
 from farhand_control_plane.llm.blocks import render
 from farhand_control_plane.llm.client import ModelClient
 from farhand_shared.command import CommandSpec, Shell
-from farhand_shared.ids import CommandId, QuestionId, TicketId, TriggerId
+from farhand_shared.ids import CommandId, QuestionId, ThreadId, TicketId, TriggerId
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
 from farhand_shared.link_events import Stream
 
@@ -195,12 +196,15 @@ async def _ticket(site: CallSite) -> TicketView:
 
 
 async def _usable(tx: Tx, ref: SessionRef, ticket: TicketView) -> list[MachineView]:
-    """Return the requester's own active machines: by default only its owner may run there."""
+    """Return the requester's own machines: by default only its owner may run there.
+
+    Those that cannot be used yet are among them: that a machine waits for its confirmation is a
+    better answer than that there is none of that name.
+    """
     return [
         machine
         for machine in await machines.list_all(tx, ref.instance_id)
         if machine.owner_member_id == ticket.row.requester_member_id
-        and machine.status is MachineStatus.ACTIVE
     ]
 
 
@@ -216,13 +220,20 @@ async def _block(tx: Tx, ref: SessionRef, message: InboxMessage) -> str:
             return render("message", view.text, id=view.trigger_id, sender=view.sender_name)
         case "answer":
             answer = str(payload.get("answer") or "")
-            return render(
+            shown = render(
                 "answer", answer, question_id=payload["question_id"], state=payload.get("state")
             )
+            return "\n".join([shown, *await _machine_blocks(tx, ref)])
         case "command_done":
             return await _command_block(tx, ref, CommandId(payload["command_id"]))
         case _:
             return render("note", str(payload.get("text", "")), kind=message.kind)
+
+
+async def _machine_blocks(tx: Tx, ref: SessionRef) -> list[str]:
+    """Return the machines as they are now: others may have come since the ticket began."""
+    view = await tickets.get(tx, ref.instance_id, ref.ticket_id) if ref.ticket_id else None
+    return [show.machine(m) for m in await _usable(tx, ref, view)] if view else []
 
 
 def _gone(message: InboxMessage) -> str:
@@ -325,6 +336,22 @@ async def _report(site: CallSite, args: Report) -> Outcome:
     return ToolDone(content=render("reported", report_id=report_id, question_id=asked))
 
 
+async def _newest_question(site: CallSite, thread_id: ThreadId) -> QuestionView | None:
+    """Return the latest open question that the people of a thread were asked.
+
+    A message without a name of what it answers can only mean that one: two Workers that listen to
+    the same conversation must not both take it.
+    """
+    for question in reversed(await questions.open_(site.tx, site.ref.instance_id)):
+        if question.thread_id == thread_id:
+            return question
+        if question.ticket_id is not None:
+            view = await tickets.get(site.tx, site.ref.instance_id, question.ticket_id)
+            if view is not None and thread_id in view.thread_ids:
+                return question
+    return None
+
+
 async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
     trigger = await intake.trigger(site.tx, site.ref.instance_id, TriggerId(args.trigger_id))
     if trigger is None:
@@ -336,6 +363,11 @@ async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
         return failed("conflict", f"question {args.question_id} is not open on this ticket")
     if trigger.thread_id not in ticket.thread_ids:
         return failed("not_allowed", "that message is not from a conversation of this ticket")
+    newest = await _newest_question(site, trigger.thread_id)
+    if newest is not None and newest.question_id != args.question_id:
+        return failed(
+            "conflict", "another question was asked later in that conversation; hand it back"
+        )
     await ticket_life.answer_question(
         site.tx,
         site.ref.instance_id,

@@ -1,12 +1,11 @@
 """Who hears a Thread, and which Trigger was brought to whom."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from farhand_control_plane.db import sessions
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.routing import redelivery_delay_s
+from farhand_control_plane.domain.routing import Delivered, redelivery_delay_s
 from farhand_control_plane.domain.words import DeliveryState
 from farhand_shared.ids import InstanceId, SessionId, ThreadId, TicketId, TriggerId
 
@@ -208,13 +207,26 @@ async def state_of(
     return None if row is None else DeliveryState(row["state"])
 
 
-async def states(tx: Tx, instance_id: InstanceId, trigger_id: TriggerId) -> Sequence[DeliveryState]:
-    """Return the states of all deliveries of a Trigger."""
+async def delivered(tx: Tx, instance_id: InstanceId, trigger_id: TriggerId) -> list[Delivered]:
+    """Return all deliveries of a Trigger; those before its first Eval came by subscription."""
     cursor = await tx.execute(
-        "select state from deliveries where instance_id = %s and trigger_id = %s",
+        """
+        select d.state,
+               not exists (select 1
+                             from eval_triggers et
+                             join evals e using (instance_id, eval_id)
+                            where et.instance_id = d.instance_id
+                              and et.trigger_id = d.trigger_id
+                              and e.created_at < d.created_at) as by_subscription
+          from deliveries d
+         where d.instance_id = %s and d.trigger_id = %s
+        """,
         (instance_id, trigger_id),
     )
-    return [DeliveryState(row["state"]) for row in await cursor.fetchall()]
+    return [
+        Delivered(state=DeliveryState(row["state"]), by_subscription=row["by_subscription"])
+        for row in await cursor.fetchall()
+    ]
 
 
 async def mark_handed_back(

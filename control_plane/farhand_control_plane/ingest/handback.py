@@ -63,7 +63,7 @@ async def give_back(
         ticket_id=ticket_id,
         reason=reason,
     )
-    match after_hand_back(await subscriptions.states(tx, instance_id, trigger_id)):
+    match after_hand_back(await subscriptions.delivered(tx, instance_id, trigger_id)):
         case NextStop.OTHER_SUBSCRIBERS:
             return HandedBack()
         case NextStop.EVALUATION:
@@ -115,7 +115,7 @@ async def _ask(
             instance_id,
             trigger.thread_id,
             kind="question",
-            text="Three tickets gave your message back. What should be done with it?",
+            text="Nobody took your message, asked three times. What should be done with it?",
             reply_to_trigger_id=trigger.trigger_id,
             question_id=question_id,
             idempotency_key=f"hand_back:{trigger.trigger_id}",

@@ -2,6 +2,7 @@
 
     run CMD on MACHINE      CMD runs to the last " on "
     on MACHINE: CMD
+    on MACHINE:             the lines below are one script
     several such lines      one command each, in order
     stop [TICKET]           status          which machines do I have?
 
@@ -15,6 +16,9 @@ from dataclasses import dataclass
 THIS_MACHINE = "this machine"
 
 _ON = re.compile(r"^on\s+(?P<machine>this machine|\S+?)\s*:\s*(?P<command>\S.*)$", re.I | re.S)
+_SCRIPT = re.compile(
+    r"^on\s+(?P<machine>this machine|\S+?)\s*:[ \t]*\n(?P<script>.*\S)\s*$", re.I | re.S
+)
 _MACHINE = re.compile(r"^(this machine|\S+?)[.!]?$", re.I)
 _STOP = re.compile(
     r"^(?:please\s+)?(?:stop|cancel)(?:\s+(?:ticket\s+)?(?P<ticket>[0-9a-f-]{4,36}))?[.!]?$", re.I
@@ -72,6 +76,8 @@ def understand(text: str) -> Sentence:
         return AskStatus()
     if _MACHINES.match(text):
         return AskMachines()
+    if match := _SCRIPT.match(text):
+        return Work(runs=(Run(command=match["script"], machine=_normal(match["machine"])),))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     runs = [_run(line) for line in lines]
     if runs and all(runs):

@@ -15,7 +15,7 @@ from farhand_control_plane.llm.planner.language import (
 
 WHAT_I_AM = (
     "I am Farhand's offline planner, not a language model. I understand: "
-    "`run CMD on MACHINE`, `on MACHINE: CMD` (several lines too), `stop`, `status`, "
+    "`run CMD on MACHINE` (several lines too), `on MACHINE: CMD`, `stop`, `status`, "
     "`which machines do I have?`. For more, set FARHAND_MODEL_BASE_URL, FARHAND_MODEL_API_KEY and "
     "FARHAND_MODEL to any OpenAI-compatible service and start again."
 )
@@ -44,6 +44,11 @@ def _for_eval(conversation: Conversation, block: Block) -> Iterator[Wanted]:
         if len(closings) == 1 and closings[0].failed:  # not entitled, say: tell, and close
             yield _reply(block, f"I cannot do that: {closings[0].error()}.", eval_id=eval_id)
             yield Wanted(name="close_eval", arguments={"eval_id": eval_id, "verdict": "answer"})
+        elif closings[0].arguments["verdict"] == "stop" and not conversation.calls(
+            "reply", eval_id=eval_id
+        ):
+            title = next((b.text for b in parse(closings[0].result) if b.tag == "closed"), "")
+            yield _reply(block, f"Stopped: {title}.", eval_id=eval_id)
         return
     match understand(block.text):
         case Work(runs=runs):

@@ -6,6 +6,7 @@ from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Made, Wanted
 from farhand_control_plane.llm.planner.language import (
     THIS_MACHINE,
+    NotUnderstood,
     Run,
     Work,
     machine_named,
@@ -69,7 +70,8 @@ def _machine(
     conversation: Conversation, ticket: Block, run: Run, index: int
 ) -> tuple[str | None, list[Wanted] | None]:
     """Return the machine's name, or the calls that ask which one is meant."""
-    known = [b.attrs["name"] for b in conversation.blocks if b.tag == "machine"]
+    # Shown with the ticket and again with every answer: the newest word on a name counts.
+    known = list(dict.fromkeys(b.attrs["name"] for b in conversation.blocks if b.tag == "machine"))
     name = run.machine
     if name == THIS_MACHINE:
         name = ticket.attrs.get("this_machine", "")
@@ -122,31 +124,24 @@ def _follow_ups(conversation: Conversation) -> list[Wanted]:
         if block.tag != "message":
             continue
         trigger_id = block.attrs["id"]
-        handled = conversation.calls("hand_back", trigger_id=trigger_id) + conversation.calls(
-            "take_as_answer", trigger_id=trigger_id
-        )
-        if handled:
-            continue
-        names_machine = machine_named(block.text) is not None and not isinstance(
-            understand(block.text), Work
-        )
-        if (
-            waiting
-            and names_machine
-            and understand(block.text).__class__.__name__ == "NotUnderstood"
+        taken = conversation.calls("take_as_answer", trigger_id=trigger_id)
+        if conversation.calls("hand_back", trigger_id=trigger_id) or (
+            taken and not taken[0].failed
         ):
-            wanted.append(
-                Wanted(
-                    name="take_as_answer",
-                    arguments={"trigger_id": trigger_id, "question_id": waiting.pop(0)},
-                )
-            )
+            continue
+        if waiting and not taken and _names_a_machine(block.text):
+            question_id = waiting.pop(0)
+            arguments = {"trigger_id": trigger_id, "question_id": question_id}
+            wanted.append(Wanted(name="take_as_answer", arguments=arguments))
         else:
             reason = "not about this ticket, as far as the offline planner can tell"
-            wanted.append(
-                Wanted(name="hand_back", arguments={"trigger_id": trigger_id, "reason": reason})
-            )
+            arguments = {"trigger_id": trigger_id, "reason": reason}
+            wanted.append(Wanted(name="hand_back", arguments=arguments))
     return wanted
+
+
+def _names_a_machine(text: str) -> bool:
+    return isinstance(understand(text), NotUnderstood) and machine_named(text) is not None
 
 
 def _outcome(conversation: Conversation, run: Run, made: Made) -> _Tried:
@@ -164,11 +159,16 @@ def _outcome(conversation: Conversation, run: Run, made: Made) -> _Tried:
 
 def _final_report(conversation: Conversation, tried: list[_Tried]) -> list[Wanted]:
     lines = [_line(one) for one in tried]
-    ran = all(one.ended is not None and one.ended.attrs["state"] == "exited" for one in tried)
+    ran = all(one.ended is not None and _ran_to_its_end(one.ended) for one in tried)
     command_ids = [one.command_id for one in tried if one.command_id]
     return _report_once(
         conversation, "ready" if ran else "failed", " ".join(lines), command_ids=command_ids
     )
+
+
+def _ran_to_its_end(ended: Block) -> bool:
+    """Its own exit or signal is what was asked for; ended from outside, somebody should know."""
+    return ended.attrs["state"] == "exited" and ended.attrs.get("reason") in ("exit", "signal")
 
 
 def _line(one: _Tried) -> str:

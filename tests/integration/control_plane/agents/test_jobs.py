@@ -9,7 +9,8 @@ from farhand_control_plane.domain.words import Needs, Stage, TicketOutcome, Verd
 from farhand_control_plane.ingest import tickets as ticket_life
 from farhand_control_plane.llm.blocks import parse
 from farhand_control_plane.llm.client import ModelService
-from tests.fakes.fake_daemon import Job, hold
+from farhand_shared.command import ExitReason
+from tests.fakes.fake_daemon import FakeMachine, Job, enrol, hold
 from tests.fakes.fake_model import Reply, fake_model
 from tests.integration.control_plane.agents.conftest import OpenOffice
 
@@ -129,11 +130,85 @@ async def test_a_person_stops_a_ticket_and_its_command_ends(open_office: OpenOff
         await office.say("run forever on box")
         await office.until(lambda: _count(machine.starts, 1))
         await office.say("stop")
+        await office.hears("Stopped: forever.")
         (ticket,) = await office.tickets()
         closed = await office.stage(ticket.row.ticket_id, Stage.CLOSED)
         assert closed.row.outcome is TicketOutcome.STOPPED
         (job,) = machine.jobs.values()
         await asyncio.wait_for(job.cancelled.wait(), 30)
+
+
+async def test_an_answer_in_the_conversation_goes_to_the_latest_question_only(
+    open_office: OpenOffice,
+) -> None:
+    office = await open_office()
+    machine = await office.lab.machine(office.replica, "box")
+    async with office.lab.daemon(machine, office.replica):
+        await office.say("run first on nowhere", conversation="main")
+        await office.hears("shall run `first`")
+        await office.say("run second on nowhere", conversation="main")
+        await office.hears("shall run `second`")
+        await office.say("box", conversation="main")
+        await office.hears("`second` on box ended")
+        first = next(t for t in await office.tickets() if t.row.title == "first")
+        await office.stage(first.row.ticket_id, Stage.NEEDS_PERSON)
+    assert len(machine.starts) == 1, "what nobody meant did not run"
+    (question,) = await office.questions()
+    assert question.ticket_id == first.row.ticket_id
+
+
+async def test_status_is_answered_however_many_tickets_listen(open_office: OpenOffice) -> None:
+    office = await open_office()
+    await office.lab.machine(office.replica, "box")
+    for number in range(4):
+        await office.say(f"run job{number} on nowhere")
+        await office.hears(f"shall run `job{number}`")
+    said = await office.say("status")
+    reply = await office.hears("4 open: ")
+    assert reply["reply_to_trigger_id"] == said.trigger_id
+    assert len(await office.questions()) == 4, "the tickets' own, and no other"
+
+
+async def test_a_machine_that_was_added_after_the_question_can_be_its_answer(
+    open_office: OpenOffice,
+) -> None:
+    office = await open_office()
+    await office.lab.machine(office.replica, "box")
+    await office.say("run true on laptop")
+    await office.hears("I know no machine named laptop")
+    laptop = await office.lab.machine(office.replica, "laptop")
+    async with office.lab.daemon(laptop, office.replica):
+        await office.say("laptop")
+        await office.hears("on laptop ended with exit status 0")
+
+
+async def test_a_machine_that_is_not_confirmed_is_named_as_such(open_office: OpenOffice) -> None:
+    office = await open_office()
+    pending = FakeMachine(office.replica.root_pem)
+    made = await office.lab.code("laptop")
+    await enrol(pending, f"127.0.0.1:{office.replica.enrol_port}", made.text)
+    await office.say("run true on laptop")
+    told = await office.hears("I cannot run `true`")
+    assert "confirm" in told["text"]
+    (ticket,) = await office.tickets()
+    assert (ticket.row.stage, ticket.row.needs) == (Stage.NEEDS_PERSON, Needs.FAILED)
+
+
+async def test_a_command_that_was_ended_from_outside_is_not_called_done(
+    open_office: OpenOffice,
+) -> None:
+    office = await open_office(inline_wait_s=0.05)
+    machine = await office.lab.machine(office.replica, "box")
+
+    async def shut_down(job: Job) -> None:
+        job.end(None, reason=ExitReason.SHUTDOWN, signal=15)
+
+    machine.behaviour = shut_down
+    async with office.lab.daemon(machine, office.replica):
+        await office.say("run long on box")
+        await office.hears("was ended by shutdown")
+    (ticket,) = await office.tickets()
+    assert (ticket.row.stage, ticket.row.needs) == (Stage.NEEDS_PERSON, Needs.FAILED)
 
 
 async def test_work_for_an_offline_machine_waits_and_starts_by_itself(

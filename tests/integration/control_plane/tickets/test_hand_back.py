@@ -92,6 +92,21 @@ async def test_an_event_never_returns_to_who_gave_it_back(desk: Desk) -> None:
     assert [m["kind"] for m in worker] == ["ticket", "trigger"]
 
 
+async def test_many_subscribers_of_one_conversation_are_one_round(desk: Desk) -> None:
+    said = [await desk.say(f"run {n}") for n in range(4)]
+    await desk.read(desk.router)
+    opened = [await desk.close(one.eval_id, Accept(title=str(n))) for n, one in enumerate(said)]
+    message = await desk.say("status")
+    assert len(message.delivered_to) == 4
+
+    handed = [
+        await desk.hand_back(await desk.ticket(one.ticket_id), message.trigger_id) for one in opened
+    ]
+
+    assert [h.question_id for h in handed] == [None] * 4
+    assert handed[-1].eval_id is not None
+
+
 async def test_after_three_hand_backs_a_person_is_asked_once_and_visibly(desk: Desk) -> None:
     first = await desk.open_ticket()
     message = await desk.say("make me a sandwich " * 20)

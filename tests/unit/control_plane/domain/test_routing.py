@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from farhand_control_plane.domain.routing import (
     HAND_BACKS_UNTIL_PERSON,
+    Delivered,
     NextStop,
     after_hand_back,
     redelivery_delay_s,
@@ -16,28 +17,47 @@ from farhand_control_plane.domain.words import DeliveryState
 BACK, HELD = DeliveryState.HANDED_BACK, DeliveryState.DELIVERED
 
 
+def attached(*states: DeliveryState) -> list[Delivered]:
+    """Deliveries that verdicts made."""
+    return [Delivered(state=state, by_subscription=False) for state in states]
+
+
+def subscribed(*states: DeliveryState) -> list[Delivered]:
+    """Deliveries that code made to subscribers, before any verdict."""
+    return [Delivered(state=state, by_subscription=True) for state in states]
+
+
 @pytest.mark.parametrize(
-    ("states", "then"),
+    ("deliveries", "then"),
     [
-        ([BACK], NextStop.EVALUATION),
-        ([BACK, BACK], NextStop.EVALUATION),
-        ([BACK, BACK, BACK], NextStop.PERSON),
-        ([BACK, BACK, BACK, BACK], NextStop.PERSON),
-        ([BACK, HELD], NextStop.OTHER_SUBSCRIBERS),
-        ([BACK, BACK, BACK, HELD], NextStop.OTHER_SUBSCRIBERS),
-        ([BACK, DeliveryState.PENDING], NextStop.OTHER_SUBSCRIBERS),
-        ([BACK, DeliveryState.FAILED], NextStop.EVALUATION),
+        (attached(BACK), NextStop.EVALUATION),
+        (attached(BACK, BACK), NextStop.EVALUATION),
+        (attached(BACK, BACK, BACK), NextStop.PERSON),
+        (attached(BACK, BACK, BACK, BACK), NextStop.PERSON),
+        (attached(BACK, HELD), NextStop.OTHER_SUBSCRIBERS),
+        (attached(BACK, BACK, BACK, HELD), NextStop.OTHER_SUBSCRIBERS),
+        (attached(BACK, DeliveryState.PENDING), NextStop.OTHER_SUBSCRIBERS),
+        (attached(BACK, DeliveryState.FAILED), NextStop.EVALUATION),
+        (subscribed(BACK, BACK, BACK, BACK), NextStop.EVALUATION),
+        (subscribed(BACK, BACK) + attached(BACK), NextStop.EVALUATION),
+        (subscribed(BACK, BACK) + attached(BACK, BACK), NextStop.PERSON),
+        (subscribed(BACK, HELD), NextStop.OTHER_SUBSCRIBERS),
     ],
 )
-def test_an_event_is_judged_again_until_it_came_back_three_times(
-    states: list[DeliveryState], then: NextStop
+def test_an_event_is_judged_again_until_three_rounds_gave_it_back(
+    deliveries: list[Delivered], then: NextStop
 ) -> None:
-    assert after_hand_back(states) is then
+    assert after_hand_back(deliveries) is then
 
 
-@given(st.lists(st.sampled_from(DeliveryState)))
-def test_an_event_that_nobody_holds_always_goes_somewhere(states: list[DeliveryState]) -> None:
-    then = after_hand_back(states)
+@given(
+    st.lists(
+        st.builds(Delivered, state=st.sampled_from(DeliveryState), by_subscription=st.booleans())
+    )
+)
+def test_an_event_that_nobody_holds_always_goes_somewhere(deliveries: list[Delivered]) -> None:
+    then = after_hand_back(deliveries)
+    states = [delivery.state for delivery in deliveries]
 
     if HELD not in states and DeliveryState.PENDING not in states:
         assert then is not NextStop.OTHER_SUBSCRIBERS

@@ -24,6 +24,10 @@ from farhand_control_plane.llm.planner.language import (
         ("on laptop: make test", [("make test", "laptop")]),
         ("on this machine: echo a: b", [("echo a: b", THIS_MACHINE)]),
         ("run a on x\non y: b\n\n", [("a", "x"), ("b", "y")]),
+        (
+            "on vm:\nfor i in 1 2; do\n  echo $i\ndone\n",
+            [("for i in 1 2; do\n  echo $i\ndone", "vm")],
+        ),
     ],
 )
 def test_requests_are_split_at_the_last_on(text: str, runs: list[tuple[str, str]]) -> None:
