@@ -1,6 +1,7 @@
 """The checkout: what lies at its top, and that every folder of code says what it is."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -58,6 +59,22 @@ def test_nothing_new_appears_at_the_top_of_the_repository() -> None:
     )
     tops = {line.partition("/")[0] for line in listed.stdout.splitlines()}
     assert tops <= ALLOWED_AT_THE_TOP
+
+
+def test_every_invariant_names_tests_that_exist() -> None:
+    tests = ROOT / "tests"
+    table = (tests / "README.md").read_text().partition("## Invariants")[2].partition("\n## ")[0]
+    rows = [line for line in table.splitlines() if re.match(r"\| \d", line)]
+    assert [row.split("|")[1].strip() for row in rows] == "1 2 3 4 5 6 8 9 10".split()
+    sources = "\n".join(path.read_text() for path in tests.rglob("test_*.py"))
+    for row in rows:
+        named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
+        assert named, row
+        for name in named:
+            if name.endswith(".py"):
+                assert list(tests.rglob(f"**/{name}")), name
+            else:
+                assert f"def {name}(" in sources, name
 
 
 def imported(path: Path) -> set[str]:
