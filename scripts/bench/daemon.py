@@ -151,6 +151,14 @@ def start(farhandd: Path, home: Path) -> tuple[subprocess.Popen[str], float]:
     raise SystemExit("bench: the daemon ended before it was connected")
 
 
+def forget_cluster(home: Path) -> None:
+    """Remove the embedded database's cluster, which lies outside the home when we are root."""
+    home_id = home / "home_id"
+    if os.geteuid() == 0 and home_id.is_file():
+        cluster = Path("/var/lib/farhand") / home_id.read_text().strip()
+        shutil.rmtree(cluster, ignore_errors=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--idle", type=float, default=60, help="seconds to sit idle")
@@ -196,6 +204,7 @@ def main() -> None:
         finally:
             plane.stop()
     finally:
+        forget_cluster(folder / "control")
         shutil.rmtree(folder, ignore_errors=True)
 
 

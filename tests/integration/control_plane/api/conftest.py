@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
-import httpx
+import httpx2
 import pytest
 
 from farhand_control_plane import wiring
@@ -15,7 +15,7 @@ from farhand_shared.ids import InstanceId, MemberId
 from farhand_shared.redact import Secret
 
 MakeToken = Callable[..., Awaitable[str]]
-MakeClient = Callable[..., Awaitable[httpx.AsyncClient]]
+MakeClient = Callable[..., Awaitable[httpx2.AsyncClient]]
 
 
 @pytest.fixture
@@ -60,11 +60,11 @@ def make_token(replica: Replica) -> MakeToken:
 @pytest.fixture
 async def make_client(replica: Replica) -> AsyncIterator[MakeClient]:
     """Give a client that presents a token, or none."""
-    made: list[httpx.AsyncClient] = []
+    made: list[httpx2.AsyncClient] = []
 
-    async def make(token: str | None = None) -> httpx.AsyncClient:
-        client = httpx.AsyncClient(
-            transport=httpx.ASGITransport(replica.app, raise_app_exceptions=False),
+    async def make(token: str | None = None) -> httpx2.AsyncClient:
+        client = httpx2.AsyncClient(
+            transport=httpx2.ASGITransport(replica.app, raise_app_exceptions=False),
             base_url="http://farhand.test",
             headers={} if token is None else {"Authorization": f"Bearer {token}"},
         )
@@ -77,6 +77,6 @@ async def make_client(replica: Replica) -> AsyncIterator[MakeClient]:
 
 
 @pytest.fixture
-async def client(make_client: MakeClient, make_token: MakeToken) -> httpx.AsyncClient:
+async def client(make_client: MakeClient, make_token: MakeToken) -> httpx2.AsyncClient:
     """A client with every scope."""
     return await make_client(await make_token())

@@ -3,7 +3,7 @@
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import httpx
+import httpx2
 import pytest
 
 from farhand_control_plane.app import access_of, routes
@@ -126,7 +126,7 @@ async def test_a_viewer_sees_and_changes_nothing(replica: Replica, make_client, 
 
 
 async def test_a_revoked_token_is_shut_at_once_though_it_was_just_used(
-    client: httpx.AsyncClient, make_client, make_token, until
+    client: httpx2.AsyncClient, make_client, make_token, until
 ) -> None:
     made = (await client.post("/v1/tokens", json={"name": "x", "scopes": ["read"]})).json()
     other = await make_client(made["token"])
@@ -156,7 +156,7 @@ async def test_a_token_cannot_make_one_with_more_scopes(make_client, make_token)
     assert "'exec'" in answer.json()["error"]["message"]
 
 
-async def test_tokens_are_listed_page_by_page_without_the_token(client: httpx.AsyncClient) -> None:
+async def test_tokens_are_listed_page_by_page_without_the_token(client: httpx2.AsyncClient) -> None:
     for number in range(4):
         body = {"name": f"t{number}", "scopes": ["chat", "read"], "expires_in_days": 2}
         assert (await client.post("/v1/tokens", json=body)).status_code == 201
@@ -174,7 +174,7 @@ async def test_tokens_are_listed_page_by_page_without_the_token(client: httpx.As
 
 
 async def test_another_instances_ids_look_like_absent_ones(
-    replica: Replica, client: httpx.AsyncClient, make_client, make_token
+    replica: Replica, client: httpx2.AsyncClient, make_client, make_token
 ) -> None:
     """Invariant 9: nothing of another instance is seen, and its ids answer as no ids would."""
     other = InstanceId(new_id())
@@ -220,11 +220,11 @@ async def test_another_instances_ids_look_like_absent_ones(
         assert theirs.status_code == absent.status_code == 404, (template, theirs.text, absent.text)
         for name, value in ours.items():  # apart from the id asked for, the answers are the same
             absent_text = absent.text.replace(nothing[name], value)
-            absent = httpx.Response(404, text=absent_text)
+            absent = httpx2.Response(404, text=absent_text)
         assert theirs.text == absent.text, template
 
 
-async def _one_of_each(replica: Replica, client: httpx.AsyncClient) -> dict[str, str]:
+async def _one_of_each(replica: Replica, client: httpx2.AsyncClient) -> dict[str, str]:
     """Make a machine, code, ticket, question, command and token in our instance; return the ids."""
     instance = replica.bootstrap.instance_id
     owner = replica.bootstrap.owner_member_id

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 from farhand_control_plane.db import events
@@ -17,14 +17,14 @@ from farhand_shared.ids import new_id
 
 
 @pytest.fixture
-async def live(replica: Replica, make_token) -> AsyncIterator[httpx.AsyncClient]:
+async def live(replica: Replica, make_token) -> AsyncIterator[httpx2.AsyncClient]:
     """A client over a socket: streams pass as they come."""
     server = http_server(replica)
     listening = listening_socket("127.0.0.1", 0)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     token = await make_token()
-    async with httpx.AsyncClient(
+    async with httpx2.AsyncClient(
         base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=10
     ) as client:
         yield client
@@ -35,7 +35,7 @@ async def live(replica: Replica, make_token) -> AsyncIterator[httpx.AsyncClient]
 
 @asynccontextmanager
 async def stream(
-    client: httpx.AsyncClient, headers: dict[str, str] | None = None, **params: Any
+    client: httpx2.AsyncClient, headers: dict[str, str] | None = None, **params: Any
 ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
     async with client.stream("GET", "/v1/events", params=params, headers=headers) as answer:
         assert answer.status_code == 200
@@ -57,7 +57,7 @@ async def emit(replica: Replica, kind: str, **more: Any) -> int:
 
 
 async def test_stored_events_come_first_and_new_ones_as_they_happen(
-    replica: Replica, live: httpx.AsyncClient
+    replica: Replica, live: httpx2.AsyncClient
 ) -> None:
     first = await emit(replica, "one", payload={"text": "ä\n\u2028"})
     async with stream(live, after=first - 1) as found, asyncio.timeout(5):
@@ -69,7 +69,7 @@ async def test_stored_events_come_first_and_new_ones_as_they_happen(
 
 
 async def test_without_a_number_only_what_happens_from_now_on_comes(
-    replica: Replica, live: httpx.AsyncClient
+    replica: Replica, live: httpx2.AsyncClient
 ) -> None:
     await emit(replica, "old")
     async with stream(live) as found, asyncio.timeout(5):
@@ -78,7 +78,7 @@ async def test_without_a_number_only_what_happens_from_now_on_comes(
 
 
 async def test_a_client_that_comes_back_misses_nothing_and_sees_nothing_twice(
-    replica: Replica, live: httpx.AsyncClient
+    replica: Replica, live: httpx2.AsyncClient
 ) -> None:
     first = await emit(replica, "n")
     async with stream(live, after=first - 1) as found, asyncio.timeout(5):
@@ -89,7 +89,7 @@ async def test_a_client_that_comes_back_misses_nothing_and_sees_nothing_twice(
 
 
 async def test_events_of_a_thread_or_ticket_can_be_had_alone(
-    replica: Replica, live: httpx.AsyncClient
+    replica: Replica, live: httpx2.AsyncClient
 ) -> None:
     thread_id, ticket_id = new_id(), new_id()
     start = await emit(replica, "noise")
@@ -107,14 +107,14 @@ async def test_events_of_a_thread_or_ticket_can_be_had_alone(
     [({"thread_id": "x"}, {}), ({"after": -1}, {}), ({}, {"Last-Event-ID": "x"})],
 )
 async def test_a_wrong_place_to_start_is_refused(
-    client: httpx.AsyncClient, params: dict[str, Any], headers: dict[str, str]
+    client: httpx2.AsyncClient, params: dict[str, Any], headers: dict[str, str]
 ) -> None:
     answer = await client.get("/v1/events", params=params, headers=headers)
     assert answer.status_code == 400
 
 
 async def test_an_open_stream_does_not_hold_the_servers_stop(
-    replica: Replica, live: httpx.AsyncClient
+    replica: Replica, live: httpx2.AsyncClient
 ) -> None:
     async with stream(live) as found, asyncio.timeout(5):
         replica.event_streams.close()

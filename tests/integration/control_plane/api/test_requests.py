@@ -1,6 +1,6 @@
 """Requests that are wrong, and what the API answers."""
 
-import httpx
+import httpx2
 import pytest
 
 from farhand_control_plane.wiring import Replica
@@ -8,11 +8,11 @@ from farhand_shared.errors import FarhandError
 from farhand_shared.ids import new_id
 
 
-async def chat(client: httpx.AsyncClient, text: str, **more: str) -> httpx.Response:
+async def chat(client: httpx2.AsyncClient, text: str, **more: str) -> httpx2.Response:
     return await client.post("/v1/chat", json={"text": text, **more})
 
 
-def error_of(answer: httpx.Response) -> dict[str, str]:
+def error_of(answer: httpx2.Response) -> dict[str, str]:
     body = answer.json()
     assert set(body) == {"error"}
     assert set(body["error"]) == {"code", "message"}
@@ -20,7 +20,7 @@ def error_of(answer: httpx.Response) -> dict[str, str]:
     return body["error"]
 
 
-async def test_a_message_is_accepted_and_says_where_to_follow(client: httpx.AsyncClient) -> None:
+async def test_a_message_is_accepted_and_says_where_to_follow(client: httpx2.AsyncClient) -> None:
     answer = await chat(client, "which machines do I have?", client_message_id="one")
     assert answer.status_code == 202
     accepted = answer.json()
@@ -32,7 +32,7 @@ async def test_a_message_is_accepted_and_says_where_to_follow(client: httpx.Asyn
 
 
 @pytest.mark.parametrize("text", ["", "   \n"])
-async def test_an_empty_message_is_refused(client: httpx.AsyncClient, text: str) -> None:
+async def test_an_empty_message_is_refused(client: httpx2.AsyncClient, text: str) -> None:
     answer = await chat(client, text)
     assert answer.status_code == 400
     assert error_of(answer)["code"] == "invalid_input"
@@ -40,7 +40,7 @@ async def test_an_empty_message_is_refused(client: httpx.AsyncClient, text: str)
 
 
 async def test_a_message_of_1_mb_is_refused_with_its_size_and_the_limit(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     answer = await chat(client, "x" * 1_000_000)
     assert answer.status_code == 413
@@ -50,7 +50,7 @@ async def test_a_message_of_1_mb_is_refused_with_its_size_and_the_limit(
     assert "65,536" in error["message"]
 
 
-async def test_a_body_past_the_limit_is_not_read_on(client: httpx.AsyncClient) -> None:
+async def test_a_body_past_the_limit_is_not_read_on(client: httpx2.AsyncClient) -> None:
     answer = await chat(client, "x" * 5_000_000)
     assert answer.status_code == 413
     assert "the request body is 5,0" in error_of(answer)["message"]
@@ -63,7 +63,7 @@ async def test_a_body_past_the_limit_is_not_read_on(client: httpx.AsyncClient) -
     assert answer.status_code == 413
 
 
-async def test_nul_in_a_message_is_a_plain_error_or_kept(client: httpx.AsyncClient) -> None:
+async def test_nul_in_a_message_is_a_plain_error_or_kept(client: httpx2.AsyncClient) -> None:
     answer = await chat(client, "run echo \0 on box")
     assert answer.status_code in (202, 400)
     if answer.status_code == 400:
@@ -82,7 +82,7 @@ async def test_nul_in_a_message_is_a_plain_error_or_kept(client: httpx.AsyncClie
     ],
 )
 async def test_a_body_of_another_shape_names_the_field(
-    client: httpx.AsyncClient, content: bytes, named: str
+    client: httpx2.AsyncClient, content: bytes, named: str
 ) -> None:
     answer = await client.post(
         "/v1/chat", content=content, headers={"Content-Type": "application/json"}
@@ -106,7 +106,7 @@ async def test_a_body_of_another_shape_names_the_field(
     ],
 )
 async def test_what_is_not_there_is_404_in_the_same_shape(
-    client: httpx.AsyncClient, path: str
+    client: httpx2.AsyncClient, path: str
 ) -> None:
     answer = await client.get(path)
     assert answer.status_code == 404
@@ -114,7 +114,7 @@ async def test_what_is_not_there_is_404_in_the_same_shape(
 
 
 async def test_a_method_that_a_route_lacks_is_405_in_the_same_shape(
-    client: httpx.AsyncClient,
+    client: httpx2.AsyncClient,
 ) -> None:
     answer = await client.put("/v1/machines")
     assert answer.status_code == 405
@@ -122,7 +122,7 @@ async def test_a_method_that_a_route_lacks_is_405_in_the_same_shape(
 
 
 async def test_a_fault_of_ours_tells_an_id_and_no_more(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    client: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def broken(*_: object, **__: object) -> None:
         raise RuntimeError("canary-7")
@@ -137,7 +137,7 @@ async def test_a_fault_of_ours_tells_an_id_and_no_more(
     assert any(fault_id in str(vars(record)) for record in caplog.records)
 
 
-async def test_a_database_that_is_away_is_503(client: httpx.AsyncClient, replica: Replica) -> None:
+async def test_a_database_that_is_away_is_503(client: httpx2.AsyncClient, replica: Replica) -> None:
     await client.get("/v1/machines")  # the token is known by now
     await replica.database.close()
     answer = await client.get("/v1/machines")
@@ -146,20 +146,20 @@ async def test_a_database_that_is_away_is_503(client: httpx.AsyncClient, replica
 
 
 async def test_healthz_says_503_while_the_replica_stops(
-    client: httpx.AsyncClient, replica: Replica
+    client: httpx2.AsyncClient, replica: Replica
 ) -> None:
     replica.serving = False
     assert (await client.get("/healthz")).status_code == 503
 
 
-async def test_the_description_lists_every_route(client: httpx.AsyncClient) -> None:
+async def test_the_description_lists_every_route(client: httpx2.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     assert "/v1/chat" in document["paths"]
     assert document["paths"]["/v1/chat"]["post"]["security"]
 
 
 async def test_well_known_hints_at_the_host_that_was_asked(
-    client: httpx.AsyncClient, replica: Replica
+    client: httpx2.AsyncClient, replica: Replica
 ) -> None:
     hints = (await client.get("/.well-known/farhand")).json()
     assert hints["enrol_address"] == f"farhand.test:{replica.machines.enrol_port}"
@@ -169,7 +169,7 @@ async def test_well_known_hints_at_the_host_that_was_asked(
 
 
 @pytest.mark.parametrize("words", [["one"], ["a"] * 7])
-async def test_confirming_takes_six_words(client: httpx.AsyncClient, words: list[str]) -> None:
+async def test_confirming_takes_six_words(client: httpx2.AsyncClient, words: list[str]) -> None:
     answer = await client.post("/v1/machines/box/confirm", json={"words": words})
     assert answer.status_code == 400
     assert "6" in error_of(answer)["message"]
@@ -177,7 +177,7 @@ async def test_confirming_takes_six_words(client: httpx.AsyncClient, words: list
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 65, "a\nb", "a/b"])
 async def test_a_name_that_no_machine_can_have_is_refused(
-    client: httpx.AsyncClient, name: str
+    client: httpx2.AsyncClient, name: str
 ) -> None:
     answer = await client.post("/v1/machines/codes", json={"name": name})
     assert answer.status_code == 400
