@@ -264,9 +264,13 @@ async def _drain(replica: "Replica", http: Any) -> None:  # http: a uvicorn.Serv
     replica.serving = False
     replica.event_streams.close()
     http.should_exit = True
-    async with asyncio.TaskGroup() as group:
-        group.create_task(replica.machines.drain(DRAIN_S), name="drain-links")
-        group.create_task(replica.engine.drain(), name="drain-engine")
+    # No task group: it would leave this task marked as cancelled, and the rest has to be done.
+    drained = await asyncio.gather(
+        replica.machines.drain(DRAIN_S), replica.engine.drain(), return_exceptions=True
+    )
+    for failure in drained:
+        if failure is not None:
+            log(LOGGER, "drain_failed", level=logging.WARNING, error=repr(failure))
     await replica.machines.close()
     try:
         from farhand_control_plane.db import replicas
@@ -283,7 +287,9 @@ async def _kept(name: str, loop: Callable[[], Awaitable[None]]) -> None:
     while True:
         began = time.monotonic()
         try:
-            await loop()
+            # A task of its own each time: a task group that fails leaves the task that waits for it
+            # marked as cancelled, and on Python before 3.11.3 no timeout works in such a task.
+            await asyncio.create_task(_run(loop), name=name)
             return  # drained
         except FarhandError as error:
             log(LOGGER, "loop_failed", level=logging.WARNING, loop=name, error=str(error))
@@ -294,6 +300,10 @@ async def _kept(name: str, loop: Callable[[], Awaitable[None]]) -> None:
             wait_s = RETRY_FIRST_S
         await asyncio.sleep(wait_s)  # back-off: nothing tells when the cause is gone
         wait_s = min(wait_s * 2, RETRY_CAP_S)
+
+
+async def _run(loop: Callable[[], Awaitable[None]]) -> None:
+    await loop()
 
 
 async def _heartbeat(replica: "Replica", url: str) -> None:

@@ -112,13 +112,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     Killed at once, a profile leaves its locks behind (``pyenv init`` then blocks every later
     login for a minute).
     """
+    # Not asyncio.timeout: before Python 3.11.3 it is no timeout in a task that is being cancelled.
+    ended = asyncio.create_task(process.wait(), name="login-shell-end")
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
             os.killpg(process.pid, number)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_END_GRACE_S):
-                await process.wait()
-                return
+        await asyncio.wait({ended}, timeout=_END_GRACE_S)
+        if ended.done():
+            return
+    ended.cancel()
 
 
 async def _read_between(readable: int, marker: bytes) -> bytes:

@@ -69,20 +69,24 @@ class LinkStream:
         call = cast(RawCall, channel.stream_stream(codec.CONNECT_METHOD)())
         self._heard_at = boot_seconds()
         self._link.on_connected(hello)
-        ended: StreamEnded | None = None
+        # No task group: when a child of one fails, the task that waits stays marked as cancelled,
+        # and on Python before 3.11.3 no timeout works in it any more (the next wait would die).
+        tasks = [
+            asyncio.create_task(self._write(call), name="link-writer"),
+            asyncio.create_task(self._receive(call), name="link-reader"),
+            asyncio.create_task(self._watch_silence(), name="link-watchdog"),
+            asyncio.create_task(self._wait_for_end(), name="link-end"),
+        ]
         try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._write(call), name="link-writer")
-                tasks.create_task(self._receive(call), name="link-reader")
-                tasks.create_task(self._watch_silence(), name="link-watchdog")
-                tasks.create_task(self._wait_for_end(), name="link-end")
-        except* StreamEnded as group:
-            ended = cast(StreamEnded, group.exceptions[0])
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            first = next(task for task in tasks if task.done())
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             self._link.on_disconnected()
             call.cancel()
-        assert ended is not None  # noqa: S101 - no task returns; for the type checker
-        raise ended
+        first.result()  # raises: no task of a stream returns
 
     async def _wait_for_end(self) -> NoReturn:
         raise await self._ending

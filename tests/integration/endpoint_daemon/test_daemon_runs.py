@@ -37,6 +37,12 @@ def _gate(farhandd: Farhandd, name: str) -> Path:
     return farhandd.home.parent / name
 
 
+def _logged(farhandd: Farhandd, event: str) -> int:
+    """Return how many events of this name the daemon's log has."""
+    log = farhandd.home / "daemon.log"
+    return log.read_text().count(f'"event": "{event}"') if log.exists() else 0
+
+
 def _exited(attempt: FakeAttempt, code: int = 0) -> None:
     assert attempt.result is not None
     assert (attempt.result.reason, attempt.result.exit_code) == (ExitReason.EXIT, code)
@@ -346,6 +352,27 @@ async def test_a_goodbye_that_allows_it_is_followed_by_a_new_stream(
     await plane.connected(machine_id, after_epoch=1)
     plane.drain(machine_id)
     await plane.connected(machine_id, after_epoch=2)
+
+
+async def test_a_server_that_is_not_there_is_waited_for(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    plane.accept_links = False
+    daemon = await farhandd.start("run")
+    await _eventually(lambda: _logged(farhandd, "stream_ended") >= 2)  # it waited and dialled again
+    plane.accept_links = True
+    await plane.connected(machine_id)
+    plane.accept_links = False
+    plane.cut(machine_id)
+    before = _logged(farhandd, "stream_ended")
+    await _eventually(lambda: _logged(farhandd, "stream_ended") >= before + 2)
+    plane.accept_links = True
+    await plane.connected(machine_id, after_epoch=1)
+    daemon.terminate()
+    ended = await farhandd.wait(daemon)
+    assert ended.status == 0
+    assert "Traceback" not in ended.stderr
 
 
 async def test_a_second_daemon_on_the_same_home_is_refused(

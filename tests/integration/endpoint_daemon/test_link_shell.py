@@ -163,6 +163,23 @@ async def test_nonsense_ends_the_stream_with_its_reason() -> None:
         assert "broke the protocol" in await _ending(keys, port)
 
 
+async def test_the_task_that_served_a_stream_can_wait_with_a_timeout_afterwards() -> None:
+    keys = _Keys()
+
+    async def serve(context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
+
+    async with _server(keys, serve) as port:
+        assert await _ending(keys, port) == "not now"
+    task = asyncio.current_task()
+    assert task is not None
+    # Before Python 3.11.3 a timeout in a task that counts as cancelled raises CancelledError.
+    assert task.cancelling() == 0
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await asyncio.Event().wait()
+
+
 async def test_only_the_pinned_root_is_trusted() -> None:
     keys, other = _Keys(), _Keys()
 
