@@ -223,6 +223,16 @@ def _options() -> list[tuple[str, str | int]]:
     ]
 
 
+def link_channel(machine: "FakeMachine", address: str | None = None) -> grpc.aio.Channel:
+    """Return a channel to the link listener, for streams made by hand."""
+    credentials = grpc.ssl_channel_credentials(
+        root_certificates=machine.root_pem,
+        private_key=machine.key_pem,
+        certificate_chain=machine.certificate_pem,
+    )
+    return grpc.aio.secure_channel(address or machine.link_address, credentials, options=_options())
+
+
 class FakeDaemon:
     """One process of a machine's daemon. ``async with`` it, or ``connect`` and ``stop``."""
 
@@ -272,13 +282,7 @@ class FakeDaemon:
         """Open a stream; returns when it is welcomed."""
         self.welcomed.clear()
         self.ended.clear()
-        machine = self.machine
-        credentials = grpc.ssl_channel_credentials(
-            root_certificates=machine.root_pem,
-            private_key=machine.key_pem,
-            certificate_chain=machine.certificate_pem,
-        )
-        self._channel = grpc.aio.secure_channel(self.address, credentials, options=_options())
+        self._channel = link_channel(self.machine, self.address)
         self._call = self._channel.stream_stream(codec.CONNECT_METHOD)()
         self.link.on_connected(self.hello())
         self._tasks = [

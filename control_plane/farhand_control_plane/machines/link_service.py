@@ -76,6 +76,9 @@ class LinkService:
         except FarhandError as error:
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(error))
             return
+        # By itself, or they would go with the first message: were the task that writes it cancelled
+        # meanwhile, gRPC would send them again, fail, and leave the machine without a status.
+        await context.send_initial_metadata(())
         session = ReplicaLink(now=time.monotonic())
         try:
             hello = await self._greet(session, context)
@@ -146,7 +149,9 @@ class LinkService:
         tasks = (writer, reader, clock)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not link.is_open and not writer.done():
+            if link.is_open:  # the machine left: it is offered nothing more
+                link.leave()
+            if not writer.done():  # a goodbye, or what was being written when the stream ended
                 await asyncio.wait((writer,), timeout=BYE_WRITTEN_WITHIN_S)
         finally:
             for task in tasks:
