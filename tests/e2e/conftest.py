@@ -1,9 +1,7 @@
 """The product installed from its wheels into environments that hold nothing else."""
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -100,9 +98,7 @@ def new_system(
 
     yield make
     for system in made:
-        for pid in system.processes():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        system.end()
         _remove_cluster(system)
         shutil.rmtree(system.folder, ignore_errors=True)
 

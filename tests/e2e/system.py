@@ -120,6 +120,7 @@ class System:
     user: User
     folder: Path  # this user's own: HOME
     environ: dict[str, str] = field(default_factory=dict)
+    started: list[Running] = field(default_factory=list)
 
     def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
         return {
@@ -132,7 +133,7 @@ class System:
         }
 
     def start(self, program: str, *arguments: str, stdin: Any = subprocess.DEVNULL) -> Running:
-        return Running(
+        running = Running(
             subprocess.Popen(
                 [self.bin / program, *arguments],
                 stdin=stdin,
@@ -143,6 +144,8 @@ class System:
                 **self.user.options(),
             )
         )
+        self.started.append(running)
+        return running
 
     def run(
         self, program: str, *arguments: str | bytes, stdin: bytes = b"", **environ: str
@@ -172,9 +175,30 @@ class System:
             if running.process.poll() is None:
                 running.process.send_signal(signal.SIGINT)
                 assert running.ended() == 0, running.text
+        except BaseException:
+            print(running.text, self.logs(), self.processes(), sep="\n")
+            raise
         finally:
             if running.process.poll() is None:
                 self.kill_everything(running.process.pid)
+
+    def logs(self) -> str:
+        """Return the ends of all logs, for a test that failed."""
+        ends = []
+        for path in sorted(self.home.rglob("*.log")):
+            lines = path.read_text(errors="replace").splitlines()[-30:]
+            ends.append(f"── {path.name}\n" + "\n".join(lines))
+        return "\n".join(ends)
+
+    def end(self) -> None:
+        """End whatever was started and whatever still runs on this home."""
+        for running in self.started:
+            if running.process.poll() is None:
+                running.process.kill()
+            running.ended()
+        for pid in self.processes():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
 
     # ── what runs ───────────────────────────────────────────────────────────────────────────────
 
