@@ -225,7 +225,7 @@ class Execs:
                     seen = "never" if machine.seen_at is None else f"{machine.seen_at:%F %T} UTC"
                     raise MachineOffline(
                         f"cannot run on {machine.name}: it is offline, last seen {seen}; "
-                        "start its daemon, or wait for it with --wait"
+                        "start its daemon, or wait for it with --wait-offline"
                     )
                 if machine.status is MachineStatus.PAUSED:
                     raise Conflict(f"cannot run on {machine.name}: it is paused; resume it")
