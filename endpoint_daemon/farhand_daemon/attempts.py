@@ -286,7 +286,7 @@ def space_problem(spool_dir: Path, *, total_bytes: int, free_bytes: int) -> str 
     if free < free_bytes:
         return (
             f"cannot start commands: {free:,} bytes are free on the disk of {spool_dir}, "
-            f"{free_bytes:,} are needed; make room"
+            f"{free_bytes:,} are needed; make room there"
         )
     used = 0
     for entry in os.scandir(spool_dir):
@@ -297,6 +297,6 @@ def space_problem(spool_dir: Path, *, total_bytes: int, free_bytes: int) -> str 
     if used >= total_bytes:
         return (
             f"cannot start commands: output that the server has not taken yet fills "
-            f"{used:,} of {total_bytes:,} bytes in {spool_dir}; connect the machine"
+            f"{used:,} of {total_bytes:,} bytes in {spool_dir}; see that the machine is connected"
         )
     return None

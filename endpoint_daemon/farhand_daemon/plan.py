@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from farhand_daemon.machine_file import Ceiling, MachineFile
+from farhand_daemon.supervisor.spawning import shown
 from farhand_shared import codec
 from farhand_shared.command import CommandSpec, Shell
 from farhand_shared.errors import FarhandError, InvalidInput
@@ -52,7 +53,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deny:
-    """Why the machine refuses: a stable word and the same for people."""
+    """Why the machine refuses: a stable word, and "cannot start: reason; what to do" for people."""
 
     reason_code: str
     message: str
@@ -61,16 +62,23 @@ class Deny:
 def judge_offer(offer: Offer, ceiling: Ceiling) -> Plan | Deny:
     """Return the verdict on an offer as it arrived, by the machine file as it is now."""
     if not is_id(offer.attempt_id):
-        return Deny(reason_code="bad_attempt_id", message="the attempt's id is not a UUID")
+        return Deny(
+            reason_code="bad_attempt_id",
+            message="cannot start: the attempt's id is not a UUID; "
+            "tell whoever runs the control plane",
+        )
     if hashlib.sha256(offer.spec).digest() != offer.input_digest:
         return Deny(
             reason_code="digest_mismatch",
-            message="the command is not the one its digest names; ask for it again",
+            message="cannot start: the command is not the one its digest names; ask for it again",
         )
     try:
         spec = codec.decode_spec(offer.spec)
     except FarhandError as error:
-        return Deny(reason_code="unknown_command", message=str(error))
+        return Deny(
+            reason_code="unknown_command",
+            message=f"cannot start: the daemon {error}; update farhandd on the machine",
+        )
     try:
         machine = ceiling.current()
     except InvalidInput as error:
@@ -83,13 +91,14 @@ def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
     if machine.trust_level == "off":
         return Deny(
             reason_code="trust_off",
-            message="this machine's owner has set trust_level to off; nothing runs on it",
+            message="cannot start: this machine's owner has set trust_level to off, so nothing "
+            "runs on it; use another machine, or ask the owner",
         )
     if offer.inferred and not machine.allow_inferred:
         return Deny(
             reason_code="inferred_not_allowed",
-            message="nobody asked for this in words, and this machine runs only what people ask "
-            "for; its owner may set allow_inferred in machine.toml",
+            message="cannot start: nobody asked for this in words, and this machine runs only what "
+            "people ask for; its owner may set allow_inferred in machine.toml",
         )
     argv = (SHELL, b"-c", spec.run.script) if isinstance(spec.run, Shell) else spec.run.argv
     return (
@@ -102,13 +111,16 @@ def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
 
 def _fault_of_argv(argv: tuple[bytes, ...]) -> Deny | None:
     if not argv or not argv[0]:
-        return Deny(reason_code="empty_command", message="the command is empty; name a program")
+        return Deny(
+            reason_code="empty_command",
+            message="cannot start: the command is empty; name a program",
+        )
     for index, item in enumerate(argv):
         if b"\0" in item:
             return Deny(
                 reason_code="nul_in_argv",
-                message=f"argument {index} holds a NUL byte, which no program can be given; "
-                "pass such data in a file",
+                message=f"cannot start: argument {index} holds a NUL byte, which no program can be "
+                "given; pass such data in a file",
             )
     return None
 
@@ -118,8 +130,8 @@ def _fault_of_env(env: tuple[tuple[bytes, bytes], ...]) -> Deny | None:
         if not name or b"=" in name or b"\0" in name or b"\0" in value:
             return Deny(
                 reason_code="bad_variable",
-                message=f"environment variable {os.fsdecode(name)!r} has an empty name or holds "
-                "= or NUL where it may not; correct it",
+                message=f"cannot start: environment variable '{shown(name)}' has an empty "
+                "name or holds = or NUL where it may not; correct it",
             )
     return None
 
@@ -130,8 +142,9 @@ def _handle_fault(argv: tuple[bytes, ...], env: tuple[tuple[bytes, bytes], ...])
     if in_argv or any(_HANDLE in value for _, value in env):
         return Deny(
             reason_code="handle_in_text",
-            message=f"{'the command line' if in_argv else 'a variable'} holds cred://…, which "
-            "is never replaced by a secret there; bind the handle to the command instead",
+            message=f"cannot start: {'the command line' if in_argv else 'a variable'} holds "
+            "cred://…, which is never replaced by a secret there; bind the handle to the command "
+            "instead",
         )
     return None
 
@@ -143,7 +156,8 @@ def _plan_in_cwd(argv: tuple[bytes, ...], spec: CommandSpec, machine: MachineFil
     elif not spec.cwd or b"\0" in spec.cwd:
         return Deny(
             reason_code="cwd_missing",
-            message="the working directory given is empty or holds NUL; give an absolute path",
+            message="cannot start: the working directory given is empty or holds NUL; "
+            "give an absolute path",
         )
     else:
         asked = os.path.join(roots[0], spec.cwd)  # noqa: PTH118 - bytes; absolute stays as it is
@@ -152,15 +166,15 @@ def _plan_in_cwd(argv: tuple[bytes, ...], spec: CommandSpec, machine: MachineFil
     if not any(_beneath(cwd, os.path.realpath(root)) for root in roots):
         return Deny(
             reason_code="cwd_denied",
-            message=f"working directory {os.fsdecode(asked)} is outside the allowed roots "
-            f"({', '.join(os.fsdecode(root) for root in roots)}); choose one beneath them or "
+            message=f"cannot start: working directory {shown(asked)} is outside the allowed "
+            f"roots ({', '.join(shown(root) for root in roots)}); choose one beneath them or "
             "add it to roots in machine.toml on the machine",
         )
     if not os.path.isdir(cwd):  # noqa: PTH112 - bytes, which Path does not take
         return Deny(
             reason_code="cwd_missing",
-            message=f"working directory {os.fsdecode(asked)} does not exist or is no directory; "
-            "make it or choose another",
+            message=f"cannot start: working directory {shown(asked)} does not exist or is no "
+            "directory; make it or choose another",
         )
     return Plan(
         argv=argv,

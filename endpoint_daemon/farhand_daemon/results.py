@@ -34,7 +34,9 @@ def result_of(record: ExitRecord, omitted_from: tuple[int, int]) -> CommandResul
         return CommandResult(
             reason=ExitReason.SPAWN_ERROR,
             error_code=problem.kind if problem is not None else record.reason.value,
-            error=problem.message if problem is not None else "cannot start the command",
+            error=problem.message
+            if problem is not None
+            else "cannot start: no reason is known; ask for it again",
             stdout=stdout,
             stderr=stderr,
         )
@@ -64,7 +66,7 @@ def indeterminate(stdout: StreamTotals, stderr: StreamTotals) -> CommandResult:
     return CommandResult(
         reason=ExitReason.INDETERMINATE,
         error_code="supervisor_lost",
-        error="it may have run, but what watched it died first, so its end is unknown; "
+        error="cannot tell how it ended: what watched it died first, and it may have run; "
         "look at what it left before asking for it again",
         stdout=stdout,
         stderr=stderr,
@@ -76,5 +78,6 @@ def already_receipted() -> CommandResult:
     return CommandResult(
         reason=ExitReason.INDETERMINATE,
         error_code="receipted",
-        error="it ended before and its result was acknowledged; only the receipt is kept here",
+        error="cannot tell how it ended: the server has its result, only the receipt is kept here; "
+        "look at the result there",
     )

@@ -163,8 +163,9 @@ class Warden:
                 offer,
                 Deny(
                     reason_code="busy",
-                    message=f"{len(self._running)} commands run and {LOCAL_QUEUE} wait on this "
-                    "machine already; try again later or raise concurrency in machine.toml",
+                    message=f"cannot start: {len(self._running)} commands run and {LOCAL_QUEUE} "
+                    "wait on this machine already; try again later or raise concurrency in "
+                    "machine.toml",
                 ),
             )
 
@@ -190,7 +191,7 @@ class Warden:
             within_ms = offered.offer.start_within_ms
             return Deny(
                 reason_code="expired",
-                message=f"it could not start within {within_ms:,} ms of arriving",
+                message=f"cannot start: no place was free in {within_ms:,} ms; ask for it again",
             )
         verdict = judge_offer(offered.offer, self._ceiling)
         if isinstance(verdict, Plan) and (problem := self._problem_of_space()) is not None:
@@ -222,7 +223,10 @@ class Warden:
             decision = await self._store.start(attempt_id, offer.input_digest, spec)
         except OSError as error:
             self._running.discard(attempt_id)
-            reason = f"the journal cannot be written: {error.strerror or error}; make room for it"
+            reason = (
+                f"cannot start: the journal cannot be written: {error.strerror or error}; "
+                "make room on the machine's disk, then ask for it again"
+            )
             self._refuse(offer, Deny(reason_code="journal_failed", message=reason))
             return
         if decision is StartDecision.STARTED:
@@ -248,7 +252,8 @@ class Warden:
                 offer,
                 Deny(
                     reason_code="digest_conflict",
-                    message="this machine knows the attempt with another input",
+                    message="cannot start: this machine knows the attempt with another input; "
+                    "ask for the command anew",
                 ),
             )
         elif decision is StartDecision.TOMBSTONED:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 import uuid
 from collections.abc import Awaitable, Callable
@@ -126,6 +127,8 @@ class Lab:
         """Run to the end; give the record and both outputs (which must fit into the spool)."""
         handle = await self.start(spec)
         record = await ended(handle)
+        if record.problem is not None:  # people read it, wherever the command was asked for
+            assert re.fullmatch(r"cannot start\b.*: .+; .+", record.problem.message)
         return record, read_all(handle, Stream.STDOUT), read_all(handle, Stream.STDERR)
 
     def processes(self) -> list[int]:

@@ -277,7 +277,8 @@ class SupervisorPool:
         elif handle.tries >= _MOST_TRIES:
             problem = SpawnProblem(
                 kind="no_supervisor",
-                message="cannot start: no process could be made to supervise the command",
+                message="cannot start: no process could be made to supervise the command; "
+                "see supervisor.log in the daemon's home, then ask for it again",
             )
             self._finish(handle, _unstarted(handle, Reason.SPAWN_ERROR, problem))
         else:
@@ -290,7 +291,9 @@ class SupervisorPool:
             self._hand_over(handle, self._supply.fresh())
         except OSError as error:
             problem = SpawnProblem(
-                kind="other", message=f"cannot start: {error.strerror}", errno=error.errno
+                kind="other",
+                message=f"cannot start: {error.strerror}; run farhandd doctor on the machine",
+                errno=error.errno,
             )
             self._finish(handle, _unstarted(handle, Reason.SPAWN_ERROR, problem))
 

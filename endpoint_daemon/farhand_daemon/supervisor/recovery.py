@@ -25,7 +25,9 @@ def judge_spool(path: Path) -> ExitRecord | SupervisorLoss | None:
         reader = SpoolReader(os.fspath(path))
     except FileNotFoundError:
         return SupervisorLoss(
-            started=None, still_running=False, message="cannot tell the outcome: no spool is left"
+            started=None,
+            still_running=False,
+            message="cannot tell the outcome: no spool is left; see what it did",
         )
     except DamagedSpool as error:
         return SupervisorLoss(started=None, still_running=False, message=str(error))
@@ -50,7 +52,8 @@ def loss_of(started: Started | None) -> SupervisorLoss:
         return SupervisorLoss(
             started=None,
             still_running=False,
-            message="cannot tell the outcome: its supervisor died while it started the command",
+            message="cannot tell the outcome: its supervisor died while it started the command; "
+            "see what it did",
         )
     running = process_identity.is_alive(started.pid, started.start_time, started.boot_id)
     if started.boot_id != process_identity.boot_id():
@@ -61,7 +64,8 @@ def loss_of(started: Started | None) -> SupervisorLoss:
         started=started,
         still_running=running,
         message=f"cannot tell the outcome: {why}"
-        + (f"; process {started.pid} still runs" if running else ""),
+        + (f", process {started.pid} still runs" if running else "")
+        + "; see what it did",
     )
 
 

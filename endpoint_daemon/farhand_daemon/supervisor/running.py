@@ -73,7 +73,8 @@ class RunningCommand:
         except OSError as error:
             self._failure = SpawnFailure(
                 "other",
-                f"cannot start: no spool for its output: {error.strerror}",
+                f"cannot start: no spool for its output: {error.strerror}; "
+                "run farhandd doctor on the machine",
                 errno=error.errno,
             )
 

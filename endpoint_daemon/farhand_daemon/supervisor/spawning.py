@@ -111,13 +111,15 @@ def find_program(name: bytes, env: list[tuple[bytes, bytes]]) -> bytes:
     if refused:
         raise SpawnFailure(
             "not_executable",
-            f"cannot start {_shown(name)}: what the PATH of the command has is not executable",
+            f"cannot start {shown(name)}: what the PATH of the command has is not "
+            "executable; make it so (chmod +x)",
             exit_code=_NOT_EXECUTABLE_CODE,
             errno=errno.EACCES,
         )
     raise SpawnFailure(
         "not_found",
-        f"cannot start {_shown(name)}: not found in the PATH of the command",
+        f"cannot start {shown(name)}: not found in the PATH of the command; "
+        "install it, or give its full path",
         exit_code=_NOT_FOUND_CODE,
         errno=errno.ENOENT,
     )
@@ -131,7 +133,7 @@ def too_big_item(
     The largest string above the per-string limit, else the sum of all with their pointers.
     """
     items = [(f"argv[{index}]", len(value) + 1) for index, value in enumerate(argv)]
-    items += [(f"env {_shown(key)}", len(key) + len(value) + 2) for key, value in env]
+    items += [(f"env {shown(key)}", len(key) + len(value) + 2) for key, value in env]
     name, size = max(items, key=lambda item: item[1])
     if size > _MAX_STRING_BYTES:
         return name, size, _MAX_STRING_BYTES
@@ -141,12 +143,15 @@ def too_big_item(
 
 def _refuse_malformed(argv: list[bytes], env: list[tuple[bytes, bytes]], cwd: bytes) -> None:
     if not argv or not argv[0]:
-        raise SpawnFailure("invalid", "cannot start: no program was named", item="argv[0]")
+        raise SpawnFailure(
+            "invalid", "cannot start: no program was named; name one", item="argv[0]"
+        )
     if b"\0" in b"".join([*argv, *(part for pair in env for part in pair), cwd]):
         item, size = _first_with_nul(argv, env)
         raise SpawnFailure(
             "invalid",
-            f"cannot start: {item} holds a NUL byte, which no program can be given",
+            f"cannot start: {item} holds a NUL byte, which no program can be given; "
+            "pass such data in a file",
             item=item,
             size_bytes=size,
         )
@@ -154,8 +159,8 @@ def _refuse_malformed(argv: list[bytes], env: list[tuple[bytes, bytes]], cwd: by
         if not key or b"=" in key:
             raise SpawnFailure(
                 "invalid",
-                f"cannot start: {_shown(key)!r} is no name of an environment variable",
-                item=f"env {_shown(key)}",
+                f"cannot start: '{shown(key)}' is no name of an environment variable; correct it",
+                item=f"env {shown(key)}",
             )
 
 
@@ -165,7 +170,7 @@ def _first_with_nul(argv: list[bytes], env: list[tuple[bytes, bytes]]) -> tuple[
             return f"argv[{index}]", len(value)
     for key, value in env:
         if b"\0" in key + value:
-            return f"env {_shown(key)}", len(value)
+            return f"env {shown(key)}", len(value)
     return "cwd", 0
 
 
@@ -173,13 +178,13 @@ def cwd_failure(cwd: bytes, error: OSError) -> SpawnFailure:
     denied = error.errno in (errno.EACCES, errno.EPERM)
     kind = "cwd_denied" if denied else "cwd_missing"
     why = {
-        errno.ENOENT: "it does not exist",
-        errno.ENOTDIR: "it is not a folder",
-        errno.EACCES: "permission denied",
-    }.get(error.errno or 0, error.strerror)
+        errno.ENOENT: "it does not exist; make it or choose another",
+        errno.ENOTDIR: "it is not a folder; choose another",
+        errno.EACCES: "permission denied; choose another, or let the daemon's account enter it",
+    }.get(error.errno or 0, f"{error.strerror}; choose another")
     return SpawnFailure(
         kind,
-        f"cannot start in working directory {_shown(cwd)}: {why}",
+        f"cannot start in working directory {shown(cwd)}: {why}",
         reason=kind,
         errno=error.errno,
         item="cwd",
@@ -189,8 +194,10 @@ def cwd_failure(cwd: bytes, error: OSError) -> SpawnFailure:
 def _exec_failure(
     argv: list[bytes], env: list[tuple[bytes, bytes]], error: OSError
 ) -> SpawnFailure:
-    name = _shown(argv[0])
+    name = shown(argv[0])
     number = error.errno
+    if number == errno.EACCES and os.path.isdir(argv[0]):
+        number = errno.EISDIR
     if number == errno.E2BIG:
         item, size, limit = too_big_item(argv, env, os.sysconf("SC_ARG_MAX"))
         return SpawnFailure(
@@ -205,19 +212,19 @@ def _exec_failure(
     if number == errno.ENOENT and not os.path.lexists(argv[0]):
         return SpawnFailure(
             "not_found",
-            f"cannot start {name}: no such file",
+            f"cannot start {name}: no such file; correct its path or install it",
             exit_code=_NOT_FOUND_CODE,
             errno=number,
         )
     refusals = {
-        errno.ENOENT: "the interpreter it names is missing",
-        errno.EACCES: "permission denied",
-        errno.EPERM: "not permitted",
-        errno.ENOEXEC: "not a program (a script needs a #! line)",
-        errno.EISDIR: "it is a folder",
-        errno.ENOTDIR: "a part of its path is not a folder",
-        errno.ELOOP: "too many links",
-        errno.ETXTBSY: "it is being written",
+        errno.ENOENT: "the interpreter it names is missing; install it or correct its #! line",
+        errno.EACCES: "permission denied; make it executable for the daemon's account (chmod +x)",
+        errno.EPERM: "not permitted; choose a program that this account may run",
+        errno.ENOEXEC: "not a program; give a script a #! line, or run it with its interpreter",
+        errno.EISDIR: "it is a folder; name a program in it",
+        errno.ENOTDIR: "a part of its path is not a folder; correct the path",
+        errno.ELOOP: "too many links lead to it; correct them",
+        errno.ETXTBSY: "it is being written; try again when that is done",
     }
     if number in refusals:
         return SpawnFailure(
@@ -226,10 +233,14 @@ def _exec_failure(
             exit_code=_NOT_EXECUTABLE_CODE,
             errno=number,
         )
-    return SpawnFailure("other", f"cannot start {name}: {error.strerror}", errno=number)
+    return SpawnFailure(
+        "other",
+        f"cannot start {name}: {error.strerror}; look at the limits of the daemon's account",
+        errno=number,
+    )
 
 
-def _shown(value: bytes) -> str:
+def shown(value: bytes) -> str:
     """Give bytes as short text for a message; the exact bytes are the caller's already."""
     text = value.decode("utf-8", "backslashreplace")
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -37,7 +37,10 @@ def _echo(cwd: bytes | None = None) -> CommandSpec:
 
 def _denied(verdict: Plan | Deny) -> str:
     assert isinstance(verdict, Deny)
-    assert "\n" not in verdict.message
+    assert verdict.message.startswith("cannot ")
+    assert ": " in verdict.message
+    assert "; " in verdict.message
+    assert verdict.message.isprintable()
     return verdict.reason_code
 
 

@@ -136,7 +136,7 @@ async def test_what_cannot_be_executed_says_why(lab: Lab, tmp_path: Path) -> Non
         (plain, "permission denied"),
         (orphan, "interpreter"),
         (blank, "#!"),
-        (tmp_path, "permission denied"),
+        (tmp_path, "folder"),
     ):
         record, _, _ = await lab.run(lab.spec(str(program)))
         assert (record.reason, record.exit_code) == (Reason.SPAWN_ERROR, 126)

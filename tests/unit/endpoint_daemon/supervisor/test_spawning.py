@@ -17,7 +17,7 @@ from farhand_daemon.supervisor.spawning import (
 def test_forbidden_folder_is_denied_and_not_missing() -> None:
     failure = cwd_failure(b"/closed", PermissionError(errno.EACCES, "Permission denied"))
     assert failure.reason == "cwd_denied"
-    assert str(failure) == "cannot start in working directory /closed: permission denied"
+    assert str(failure).startswith("cannot start in working directory /closed: permission denied; ")
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENOTDIR, errno.ELOOP])
