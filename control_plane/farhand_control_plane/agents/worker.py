@@ -374,6 +374,7 @@ async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
         QuestionId(args.question_id),
         trigger.sender_member_id,
         trigger.text,
+        trigger_id=trigger.trigger_id,
     )
     return ToolDone(content=render("answered", question_id=args.question_id))
 

@@ -5,7 +5,7 @@ refuses to start with a route that has none and is not among the public ones.
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -105,6 +105,12 @@ def check(caller: Caller, scope: Scope) -> None:
         )
     if caller.role is MemberRole.VIEWER and scope is not Scope.READ:
         raise NotAllowed("cannot do this: a viewer sees everything and changes nothing")
+
+
+def check_any(caller: Caller, scopes: Sequence[Scope]) -> None:
+    """Raise NotAllowed, naming the first of them, unless one of the scopes opens the route."""
+    held = [scope for scope in scopes if scope in caller.scopes]
+    check(caller, held[-1] if held else scopes[0])
 
 
 class Requires:

@@ -39,6 +39,9 @@ async def send_message(
                 this_machine_id=this_machine,
             ),
         )
+        if accepted.duplicate:  # what came of it the first time is to be followed too
+            first = await events.first_about(tx, caller.instance_id, accepted.trigger_id)
+            after = after if first is None else first - 1
     return shapes.ChatAccepted(
         trigger_id=accepted.trigger_id,
         thread_id=accepted.thread_id,

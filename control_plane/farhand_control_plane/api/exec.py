@@ -10,7 +10,7 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from farhand_control_plane.api.access import check
+from farhand_control_plane.api.access import check_any
 from farhand_control_plane.api.failures import failure_of
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
@@ -61,7 +61,7 @@ class ExecApp:
         await self._inner(scope, receive, send)
 
     async def _exec(self, scope: Scope, receive: Receive) -> AsyncIterator[Chunk]:
-        caller = await self._caller(scope)
+        caller = await self._caller(scope, TokenScope.EXEC)
         body = decode_exec_body(await _body(receive))
         frames = self._execs.run(
             ExecRequest(
@@ -77,7 +77,8 @@ class ExecApp:
                 yield chunk
 
     async def _output(self, scope: Scope, attempt_id: str) -> AsyncIterator[Chunk]:
-        caller = await self._caller(scope)
+        # Whoever may read sees the same as text in /v1/commands; the machine must be their own.
+        caller = await self._caller(scope, TokenScope.EXEC, TokenScope.READ)
         if not is_id(attempt_id):
             raise NotFound("cannot follow the attempt: there is none of that id")
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
@@ -92,12 +93,12 @@ class ExecApp:
             async for chunk in frames:
                 yield chunk
 
-    async def _caller(self, scope: Scope) -> Caller:
+    async def _caller(self, scope: Scope, *scopes: TokenScope) -> Caller:
         headers = {
             name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
         }
         caller = await self._authenticate(headers)
-        check(caller, TokenScope.EXEC)
+        check_any(caller, scopes)
         return caller
 
     async def _answer(

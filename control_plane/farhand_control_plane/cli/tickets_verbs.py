@@ -5,8 +5,10 @@ from typing import Annotated, Any, Final
 import typer
 
 from farhand_control_plane.cli.session import api, note, show, show_json, table, when
-from farhand_control_plane.client import conversation
 from farhand_control_plane.client.api import Api, segment
+from farhand_control_plane.client.conversation import how_to_answer, options_of, short
+from farhand_control_plane.client.events import Event, events
+from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import is_id
@@ -14,6 +16,9 @@ from farhand_shared.ids import is_id
 app = typer.Typer(no_args_is_help=True, help="See, answer, accept and stop tickets.")
 
 _PAGE: Final = 200
+# Of each stream of each command, what `show` tells; `watch` shows all.
+_SHOWN_BYTES: Final = 4 * 1024
+_JSON_BYTES: Final = 16 * 1024
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Id = Annotated[str, typer.Argument(metavar="TICKET", help="Its id, or the end of it.")]
@@ -35,14 +40,14 @@ def list_(
     if as_json:
         show_json(page)
         return
-    loose = [one for one in server.get("/v1/questions")["items"] if one["ticket_id"] is None]
-    for question in loose:
-        show(f"Question {conversation.short(question['id'])} in the chat: {question['text']}")
+    for question in server.get("/v1/questions")["items"]:
+        if question["ticket_id"] is None:
+            show(f"Question {short(question['id'])} in the chat: {question['text']}")
     table(
         ("TICKET", "STAGE", "MACHINES", "SINCE", "TITLE"),
         [
             (
-                conversation.short(one["id"]),
+                short(one["id"]),
                 _stage(one),
                 ", ".join(one["machines"]) or "-",
                 when(one["created_at"]),
@@ -63,11 +68,32 @@ def _stage(one: dict[str, Any]) -> str:  # one: JSON
     return f"{one['stage']} ({detail})" if detail else str(one["stage"])
 
 
+@app.command("questions")
+def list_questions(as_json: Json = False) -> None:
+    """List what people are asked: by tickets, and by the agent itself in the chat."""
+    page = api().get("/v1/questions")
+    if as_json:
+        show_json(page)
+        return
+    for question in page["items"]:
+        about = f"ticket {short(question['ticket_id'])}" if question["ticket_id"] else "the chat"
+        show(f"{when(question['asked_at'])} {about}: {question['text']}")
+        for line in (*options_of(question), f"  {how_to_answer(question)}"):
+            show(line)
+    if not page["items"]:
+        show("Nothing is asked.")
+
+
 @app.command("show")
 def show_one(ticket: Id, as_json: Json = False) -> None:
-    """Show a ticket: why it exists, what it asks, what ran, what was reported."""
+    """Show a ticket: why it exists, what it asks, what ran and wrote, what was reported."""
     server = api()
     one = server.get(f"/v1/tickets/{resolve(server, ticket)}")
+    limit = _JSON_BYTES if as_json else _SHOWN_BYTES
+    one["commands"] = [
+        server.get(f"/v1/commands/{segment(command['id'])}", head=limit, tail=limit)
+        for command in one["commands"]
+    ]
     if as_json:
         show_json(one)
         return
@@ -79,49 +105,102 @@ def show_one(ticket: Id, as_json: Json = False) -> None:
         f"allowed    {why['verdict']} ({why['strength']}, rule {why['gate_rule']}, policy version "
         f"{why['policy_version']}), until {when(why['mandate']['valid_until'])}"
     )
-    for question in one["questions"]:
-        show(f"question   {question['text']}")
-        if question["options"]:
-            show(f"           options: {', '.join(question['options'])}")
-        if question["if_unanswered"]:
-            show(f"           unanswered: {question['if_unanswered']}")
-        show(f'           farhand tickets answer {conversation.short(one["id"])} "…"')
     for command in one["commands"]:
-        status = command["exit_status"]
-        how = command["state"] if status is None else f"exit {status}"
-        show(f"command    {command['machine']} $ {command['title']}  [{how}]")
+        show(f"command    {heading_of(command)}  [{_how(command)}]")
+        for name in ("stdout", "stderr"):
+            _show_stream(command[name], name)
     for report in one["reports"]:
         show(f"report     {report['kind']}, {when(report['created_at'])}: {report['text']}")
         if report["accept"]:
-            show(f"to accept  {report['accept']}")
+            show(f"to accept  {report['accept']}; farhand tickets accept {short(one['id'])}")
+    for question in one["questions"]:
+        show(f"question   {question['text']}")
+        for line in (*options_of(question), f"  {how_to_answer(question)}"):
+            show(f"         {line}")
+
+
+def _how(command: dict[str, Any]) -> str:  # command: JSON
+    """Return how a command stands: its state, and its exit status where that is the news."""
+    status = command["exit_status"]
+    return str(command["state"]) if status is None else f"exit {status}"
+
+
+def _show_stream(stream: dict[str, Any], name: str) -> None:  # stream: JSON
+    """Print a stream's two ends, indented; nothing when it is empty."""
+    if not stream["total_bytes"]:
+        return
+    if name != "stdout":
+        show(f"  {name}:")
+    for part, omitted in ((stream["head"], stream["omitted_bytes"]), (stream["tail"], 0)):
+        for line in part.splitlines():
+            show(f"    {line}")
+        if omitted:
+            show(f"    … {omitted:,} bytes not shown; farhand tickets watch shows what was kept …")
 
 
 @app.command()
-def watch(ticket: Annotated[str | None, typer.Argument(metavar="[TICKET]")] = None) -> None:
-    """Follow a ticket until it closes; every ticket without one."""
-    server = api()
-    ticket_id = None
+def watch(
+    ticket: Annotated[
+        str | None, typer.Argument(metavar="[TICKET]", help="Its id, or the end of it.")
+    ] = None,
+) -> None:
+    """Follow a ticket with its output until it closes; without one, what happens to all.
+
+    Of a closed ticket it shows what its commands wrote.
+    """
+    server, screen = api(), TerminalScreen()
     if ticket is not None:
-        ticket_id = resolve(server, ticket)
-        one = server.get(f"/v1/tickets/{ticket_id}")
-        show(f"{one['title']}  [{_stage(one)}]")
-        if one["stage"] == "closed":
-            return
-    screen = TerminalScreen()
-    for event in conversation.events(server, None, screen):
-        if ticket_id is not None and event["ticket_id"] != ticket_id:
+        _watch_one(server, resolve(server, ticket), screen)
+        return
+    for event in events(server, None, screen.progress):
+        if event is not None and (line := _line(event)):
+            screen.reply(line)
+
+
+def _watch_one(server: Api, ticket_id: str, screen: TerminalScreen) -> None:
+    live, begun = LiveOutput(Api(server.target), screen), False
+    for event in events(server, None, screen.progress):
+        live.check()
+        if event is None:
+            # The stream is open: what happens from here on comes by it, all else is in the ticket.
+            if not begun and _begin(server, ticket_id, live, screen):
+                return
+            begun = True
             continue
-        line = _line(event)
-        if line:
-            show(line)
-        if ticket_id is not None and event["kind"] == "ticket_closed":
+        if event["ticket_id"] != ticket_id:
+            continue
+        if event["kind"] == "command_ended":
+            live.finish(event["subject_id"])
+        if line := _line(event):
+            screen.reply(line)
+        if event["kind"] == "command_started":
+            live.follow(event["subject_id"])
+        if event["kind"] == "ticket_closed":
             return
 
 
-def _line(event: dict[str, Any]) -> str:  # event: JSON
+def _begin(server: Api, ticket_id: str, live: LiveOutput, screen: TerminalScreen) -> bool:
+    """Show how a ticket stands and what its commands wrote; tell whether that was all."""
+    one = server.get(f"/v1/tickets/{segment(ticket_id)}")
+    screen.reply(f"{one['title']}  [{_stage(one)}]")
+    closed = bool(one["stage"] == "closed")
+    for command in one["commands"]:
+        if command["started_at"] is None:
+            screen.progress(f"{heading_of(command)}  [{_how(command)}]")
+            continue
+        live.follow(command["id"], f"{heading_of(command)}  [{_how(command)}]")
+        if closed:
+            live.finish(command["id"])
+    if closed and one["reports"]:
+        screen.reply(one["reports"][-1]["text"])
+    return closed
+
+
+def _line(event: Event) -> str:
+    """Return an event as a line; empty for what only programs want."""
     payload, who = event["payload"], ""
     if event["ticket_id"]:
-        who = f"{conversation.short(event['ticket_id'])} "
+        who = f"{short(event['ticket_id'])} "
     at = when(event["at"])
     match event["kind"]:
         case "ticket_opened":
@@ -136,7 +215,7 @@ def _line(event: dict[str, Any]) -> str:  # event: JSON
             status = payload.get("exit_status")
             how = payload["state"] if status is None else f"exit {status}"
             return f"{at} {who}{payload['machine']}: {how}: {payload['title']}"
-        case "reply_sent":
+        case "reply_sent" if payload["kind"] != "acknowledgement":
             return f"{at} {who}{payload['kind']}: {payload['text']}"
         case _:
             return ""

@@ -1,66 +1,41 @@
 """A message to the agent, followed to its end: progress as it comes, the reply, an exit code.
 
-`farhand chat` and `farhand up --once` share it. What a command wrote is fetched by its id and shown
-as it is: the agent's prose never retells it.
+`farhand chat` and `farhand up --once` share it. What a command wrote is shown as it is: the agent's
+prose never retells it.
 """
 
-import contextlib
-import json
+import threading
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
-from farhand_control_plane.client.api import Api, Body, Refused, path_with
-from farhand_shared.errors import FarhandError, Unavailable
-from farhand_shared.exec_frames import FrameDecoder, FrameKind
+from farhand_control_plane.client.api import Api, segment
+from farhand_control_plane.client.events import Event, events
+from farhand_control_plane.client.output import LiveOutput, heading_of
+from farhand_control_plane.client.screen import Screen
+from farhand_control_plane.client.story import Story
+from farhand_shared.command import TERMINAL
+from farhand_shared.errors import Unavailable
 
 WAITS_FOR_A_PERSON: Final = 3
-# How long the server may be away while we follow: a restart takes seconds.
-RESUME_FOR_S: Final = 300.0
-_RESUME_FIRST_S: Final = 0.1
-_RESUME_CAP_S: Final = 2.0
-# Of each stream, what a terminal is shown; everything goes to a file or a pipe.
-_SHOWN_BYTES: Final = 16 * 1024
-
-Event = dict[str, Any]  # one of GET /v1/events
+# A reply that the model forgot, and a machine that does not prove the end of what was stopped, are
+# not waited for without end. The server's heartbeats are how finely this is kept.
+LAST_WORDS_S: Final = 20.0
+PROOF_S: Final = 30.0
+_ENDED: Final = frozenset(state.value for state in TERMINAL)
 
 
-class Screen(Protocol):
-    """Where a conversation is shown."""
+class Claims:
+    """What several followers of one screen have shown: each thing is shown by the first of them."""
 
-    @property
-    def for_people(self) -> bool:
-        """True on a terminal: output is cut and made harmless; False: all its bytes go out."""
-        ...
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._taken: set[object] = set()
 
-    def progress(self, text: str) -> None:
-        """Show that something happens, beside the answer."""
-        ...
-
-    def reply(self, text: str) -> None:
-        """Show what the agent says."""
-        ...
-
-    def heading(self, text: str) -> None:
-        """Say whose output follows."""
-        ...
-
-    def output(self, data: bytes) -> None:
-        """Show what a command wrote."""
-        ...
-
-
-@dataclass(slots=True, kw_only=True)
-class _Followed:
-    """What belongs to the message, as far as the events told."""
-
-    thread_id: str
-    eval_id: str | None
-    tickets: list[str] = field(default_factory=list)
-    verdict: str = ""
-    replied: bool = False
-    asked: bool = False  # the last reply was a question
+    def first(self, key: object) -> bool:
+        with self._lock:
+            is_first = key not in self._taken
+            self._taken.add(key)
+            return is_first
 
 
 def say(
@@ -71,8 +46,36 @@ def say(
     conversation: str,
     client_message_id: str,
     this_machine: str | None = None,
+    answer_with: str = "",
 ) -> int:
     """Send a message, show what comes of it, and return the exit code."""
+    following = send(
+        api,
+        text,
+        screen,
+        conversation=conversation,
+        client_message_id=client_message_id,
+        this_machine=this_machine,
+        answer_with=answer_with,
+    )
+    return following.run()
+
+
+def send(
+    api: Api,
+    text: str,
+    screen: Screen,
+    *,
+    conversation: str,
+    client_message_id: str,
+    this_machine: str | None = None,
+    claims: Claims | None = None,
+    answer_with: str = "",
+) -> "Following":
+    """Send a message and return what follows it.
+
+    ``answer_with``: how the user can say something in this conversation again, for questions.
+    """
     accepted = api.post(
         "/v1/chat",
         {
@@ -83,132 +86,212 @@ def say(
         },
         repeatable=True,  # by its client_message_id
     )
-    followed = _Followed(
-        thread_id=accepted["thread_id"],
-        eval_id=accepted["eval_id"],
-        tickets=list(accepted["delivered_to"]),
+    story = Story.of(accepted)
+    return Following(
+        api,
+        screen,
+        story,
+        text=text,
+        after=accepted["events_after"],
+        claims=claims or Claims(),
+        answer_with=answer_with,
     )
-    if followed.tickets:
-        screen.progress("passed on to the work that is under way")
-    for event in events(api, accepted["events_after"], screen):
-        status = _take(api, event, followed, screen)
-        if status is not None:
-            return status
-    raise Unavailable("cannot follow the conversation: the server ended it; see farhand tickets")
 
 
-def events(api: Api, after: int | None, screen: Screen | None = None) -> Iterator[Event]:
-    """Yield events numbered above ``after`` (None: from now on), over many connections at need."""
-    wait_s, away_since = _RESUME_FIRST_S, 0.0
-    while True:
+class Following:
+    """One message on its way, followed by one thread; others may wait for ``under_way``."""
+
+    def __init__(
+        self,
+        api: Api,
+        screen: Screen,
+        story: Story,
+        *,
+        text: str,
+        after: int,
+        claims: Claims,
+        answer_with: str,
+    ) -> None:
+        self._api = api
+        self._screen = screen
+        self._story = story
+        self._text = text
+        self._after = after
+        self._claims = claims
+        self._answer_with = answer_with
+        self._live = LiveOutput(Api(api.target), screen)
+        self._replied = False
+        self._ending: set[str] = set()  # commands of a stopped ticket that have not ended yet
+        self._give_up_at = 0.0  # monotonic; 0: nothing is waited for with a limit
+        self._told_waiting = False
+        # Set once nothing of the message needs to be waited for before the next one is sent.
+        self.under_way = threading.Event()
+
+    def run(self) -> int:
+        """Show what happens until the story is over; return the exit code."""
         try:
-            body = api.open("GET", path_with("/v1/events", {"after": after}))
-            with contextlib.closing(body):
-                for event in _parsed(body.chunks()):
-                    wait_s, away_since = _RESUME_FIRST_S, 0.0
-                    after = event["seq"]
-                    yield event
-            broken: FarhandError = Unavailable("the server ended the stream")
-        except Unavailable as error:
-            broken = error
-        except Refused as error:
-            if error.status < 500:
-                raise
-            broken = error
-        now = time.monotonic()
-        if not away_since:
-            away_since = now
-        elif now - away_since > RESUME_FOR_S:
-            raise Unavailable(f"cannot follow any longer: {broken}") from broken
-        elif screen is not None and wait_s == _RESUME_CAP_S:
-            screen.progress("the server is away; waiting for it")
-        time.sleep(wait_s)  # nothing tells us when the server is back
-        wait_s = min(wait_s * 2, _RESUME_CAP_S)
+            for event in events(self._api, self._after, self._screen.progress):
+                self._live.check()
+                status = self._quiet() if event is None else self._take(event)
+                if status is not None:
+                    return status
+        finally:
+            self.under_way.set()
+        raise Unavailable(
+            "cannot follow the conversation: the server ended it; see farhand tickets list"
+        )
 
+    # ── events ──────────────────────────────────────────────────────────────────────────────────
 
-def _parsed(chunks: Iterator[bytes]) -> Iterator[Event]:
-    """Yield the events of a server-sent stream; comments and ids need no attention."""
-    rest = b""
-    for chunk in chunks:
-        *whole, rest = (rest + chunk).split(b"\n\n")
-        for block in whole:
-            for line in block.split(b"\n"):
-                if line.startswith(b"data: "):
-                    yield json.loads(line[len(b"data: ") :])
-
-
-def _take(api: Api, event: Event, followed: _Followed, screen: Screen) -> int | None:
-    """Show one event; return the exit code when the story is over."""
-    ticket_id, payload = event["ticket_id"], event["payload"]
-    if event["thread_id"] == followed.thread_id:
-        if ticket_id and ticket_id not in followed.tickets and event["kind"] == "ticket_opened":
-            followed.tickets.append(ticket_id)
-    elif ticket_id is None or ticket_id not in followed.tickets:
+    def _take(self, event: Event) -> int | None:
+        """Show one event if it is ours; return the exit code when the story is over."""
+        if not self._story.hear(event):
+            return None
+        shows = self._claims.first(event["seq"])
+        payload = event["payload"]
+        match event["kind"]:
+            case "eval_closed":
+                return self._eval_closed(event)
+            case "ticket_opened" if shows:
+                title = payload.get("title", "")
+                said = "" if title in self._text else f": {title}"
+                self._screen.progress(f"ticket {short(event['ticket_id'])}{said}")
+            case "command_started":
+                self.under_way.set()
+                if shows:
+                    self._screen.progress(f"{payload['machine']}: running {payload['title']}")
+                    if self._claims.first(payload["command_id"]):
+                        self._live.follow(payload["command_id"])
+            case "command_waiting":
+                self.under_way.set()
+                if shows:
+                    self._screen.progress(f"waiting for {payload['machine']}, which is offline")
+            case "command_ended":
+                return self._command_ended(event, shows=shows)
+            case "question_asked" if "command_id" in payload:
+                return self._refused(event, shows=shows)
+            case "reply_sent":
+                return self._reply_sent(event, shows=shows)
+            case "ticket_closed":
+                return self._ticket_closed(event, shows=shows)
+            case "model_unavailable" if shows:
+                self._screen.progress(f"{payload['reason']}; trying again")
+            case _:  # a later server tells more
+                pass
         return None
-    match event["kind"]:
-        case "eval_closed":
-            return _eval_closed(event, followed, screen)
-        case "ticket_opened":
-            screen.progress(f"taken on as ticket {short(ticket_id)}: {payload.get('title', '')}")
-        case "command_started":
-            screen.progress(f"{payload['machine']}: running {payload['title']}")
-        case "command_waiting":
-            screen.progress(f"waiting for {payload['machine']}, which is offline")
-        case "command_ended":
-            screen.progress(f"{payload['machine']}: {_ended(payload)} {payload['title']}")
-        case "reply_sent":
-            return _reply_sent(api, event, followed, screen)
-        case "ticket_closed":
-            return _finish(api, ticket_id)
-        case _:  # a later server tells more
-            pass
-    return None
 
-
-def _eval_closed(event: Event, followed: _Followed, screen: Screen) -> int | None:
-    payload = event["payload"]
-    followed.verdict = payload["verdict"]
-    match followed.verdict:
-        case "accept" | "attach":
-            ticket_id = payload.get("ticket_id") or event["ticket_id"]
-            if ticket_id and ticket_id not in followed.tickets:
-                followed.tickets.append(ticket_id)
-        case "ignore":
-            screen.reply(f"Nothing is done: {payload.get('reason') or 'it asks for nothing'}")
+    def _eval_closed(self, event: Event) -> int | None:
+        payload = event["payload"]
+        if self._story.verdict == "ignore":
+            self._screen.reply(f"Nothing is done: {payload.get('reason') or 'it asks for nothing'}")
             return 0
-        case "unavailable":
-            screen.progress("the model does not answer; trying again")
-        case _:  # answer, stop: their reply follows, or came first
-            if followed.replied:
-                return WAITS_FOR_A_PERSON if followed.asked else 0
-    return None
-
-
-def _reply_sent(api: Api, event: Event, followed: _Followed, screen: Screen) -> int | None:
-    payload = event["payload"]
-    if payload["kind"] == "acknowledgement":
-        screen.progress(payload["text"])
+        if payload.get("observed"):
+            self._screen.reply(f"Nothing is done: {payload['reason']}")
+            return 0
+        if not self._story.is_judged:
+            return None
+        if self._replied:
+            return 0
+        self._give_up_at = time.monotonic() + LAST_WORDS_S
         return None
-    followed.replied, followed.asked = True, payload["kind"] == "question"
-    screen.reply(payload["text"])
-    for command_id in payload["command_ids"]:
-        _show_command(api, command_id, screen)
-    ticket_id = event["ticket_id"] or (followed.tickets[-1] if followed.tickets else None)
-    if ticket_id is not None:
-        ticket = api.get(f"/v1/tickets/{ticket_id}")
-        if ticket["stage"] in ("closed", "needs_person"):
-            return _status_of(ticket)
-        return WAITS_FOR_A_PERSON if followed.asked else None
-    if followed.asked:
+
+    def _command_ended(self, event: Event, *, shows: bool) -> int | None:
+        payload = event["payload"]
+        command_id = payload["command_id"]
+        self._live.finish(command_id)
+        if shows:
+            status = payload.get("exit_status")
+            how = payload["state"] if status is None else f"exit {status}"
+            self._screen.progress(f"{payload['machine']}: {how}")
+        if command_id in self._ending:
+            self._ending.discard(command_id)
+            if not self._ending:
+                return status_of(self._ticket(event["ticket_id"]))
+        return None
+
+    def _refused(self, event: Event, *, shows: bool) -> int:
+        """A command was not started as asked: the question about it is no message of the agent."""
+        ticket = self._ticket(event["ticket_id"])
+        for question in ticket["questions"] if shows else ():
+            if question["id"] == event["payload"]["question_id"]:
+                self._screen.reply(question["text"])
+                self._show_options(question)
         return WAITS_FOR_A_PERSON
-    return 0 if followed.verdict in ("answer", "stop") else None
+
+    def _reply_sent(self, event: Event, *, shows: bool) -> int | None:
+        payload, ticket_id = event["payload"], event["ticket_id"]
+        if payload["kind"] == "acknowledgement":  # the ticket has been announced already
+            return None
+        if shows:
+            for command_id in payload["command_ids"]:
+                self._show_command(command_id)
+            self._screen.reply(payload["text"])
+            if payload["question_id"]:
+                self._show_question(payload["question_id"])
+        asked = payload["kind"] == "question"
+        if ticket_id in self._story.tickets:
+            ticket = self._ticket(ticket_id)
+            if ticket["stage"] in ("closed", "needs_person"):
+                return status_of(ticket)
+            return WAITS_FOR_A_PERSON if asked else None
+        if asked:
+            return WAITS_FOR_A_PERSON
+        self._replied = True
+        return 0 if self._story.is_judged else None
+
+    def _ticket_closed(self, event: Event, *, shows: bool) -> int | None:
+        payload, ticket = event["payload"], self._ticket(event["ticket_id"])
+        if payload["outcome"] == "done":
+            return status_of(ticket)
+        if shows:
+            reason = f": {payload['reason']}" if payload.get("reason") else ""
+            self._screen.progress(f"{payload['outcome']}{reason}")
+        self._ending = {one["id"] for one in ticket["commands"] if one["state"] not in _ENDED}
+        if self._ending:
+            self._give_up_at = time.monotonic() + PROOF_S
+            return None
+        return status_of(ticket)
+
+    def _quiet(self) -> int | None:
+        """Nothing happens: end what is not worth waiting for, say what is waited for."""
+        if self._story.held_by and not self._told_waiting and not self._story.tickets:
+            self._told_waiting = True
+            names = ", ".join(short(ticket_id) for ticket_id in sorted(self._story.held_by))
+            self._screen.progress(f"brought to ticket {names}, which has not answered yet")
+        if not self._give_up_at or time.monotonic() < self._give_up_at:
+            return None
+        if self._ending:
+            self._screen.progress("its machine has not proved the end yet; farhand tickets show")
+            return 1
+        self._screen.progress(f"closed as {self._story.verdict}, without a word")
+        return 0
+
+    # ── showing ─────────────────────────────────────────────────────────────────────────────────
+
+    def _show_command(self, command_id: str) -> None:
+        """Show what a command wrote, unless it has been shown; of one that runs, what there is."""
+        command = self._api.get(f"/v1/commands/{segment(command_id)}", head=0, tail=0)
+        if self._claims.first(command_id):
+            self._live.follow(command_id, heading_of(command))
+        if command["state"] in _ENDED:
+            self._live.finish(command_id)
+
+    def _show_question(self, question_id: str) -> None:
+        for question in self._api.get("/v1/questions")["items"]:
+            if question["id"] == question_id:
+                self._show_options(question)
+
+    def _show_options(self, question: dict[str, Any]) -> None:  # question: JSON
+        for line in options_of(question):
+            self._screen.reply(line)
+        self._screen.progress(how_to_answer(question, self._answer_with))
+
+    def _ticket(self, ticket_id: str) -> dict[str, Any]:
+        ticket: dict[str, Any] = self._api.get(f"/v1/tickets/{segment(ticket_id)}")
+        return ticket
 
 
-def _finish(api: Api, ticket_id: str) -> int:
-    return _status_of(api.get(f"/v1/tickets/{ticket_id}"))
-
-
-def _status_of(ticket: dict[str, Any]) -> int:  # as GET /v1/tickets/{id} has it
+def status_of(ticket: dict[str, Any]) -> int:  # as GET /v1/tickets/{id} has it
     """Return the exit code for a ticket that closed or waits for a person.
 
     One command that ended: its own code, whatever was reported. Otherwise 3 while it waits for a
@@ -222,45 +305,22 @@ def _status_of(ticket: dict[str, Any]) -> int:  # as GET /v1/tickets/{id} has it
     return 0 if ticket["outcome"] == "done" else 1
 
 
-def _show_command(api: Api, command_id: str, screen: Screen) -> None:
-    """Show what a command wrote, all of it or its ends."""
-    command = api.get(f"/v1/commands/{command_id}", head=_SHOWN_BYTES, tail=_SHOWN_BYTES)
-    status = command["exit_status"]
-    how = command["state"] if status is None else f"exit {status}"
-    screen.heading(f"{command['machine']} $ {command['title']}  [{how}]")
-    body = None if screen.for_people else _whole_output(api, command["attempt_id"])
-    if body is None:
-        for name in ("stdout", "stderr"):
-            stream = command[name]
-            screen.output(stream["head"].encode("utf-8", "replace"))
-            if stream["omitted_bytes"]:
-                screen.heading(f"… {stream['omitted_bytes']:,} bytes of {name} not shown …")
-            screen.output(stream["tail"].encode("utf-8", "replace"))
-        return
-    decoder = FrameDecoder()
-    with contextlib.closing(body):
-        for chunk in body.chunks():
-            for frame in decoder.feed(chunk):
-                if frame.kind in (FrameKind.STDOUT, FrameKind.STDERR):
-                    screen.output(frame.payload)
-                elif frame.kind is FrameKind.OMITTED:
-                    gap = frame.json()
-                    screen.progress(f"{gap['length']:,} bytes of {gap['stream']} were not kept")
+def options_of(question: dict[str, Any]) -> list[str]:  # question: JSON
+    """Return what a question offers and what happens if nobody answers, as lines."""
+    lines = []
+    if question["options"]:
+        lines.append(f"  options: {', '.join(question['options'])}")
+    if question["if_unanswered"]:
+        lines.append(f"  unanswered: {question['if_unanswered']}")
+    return lines
 
 
-def _whole_output(api: Api, attempt_id: str) -> Body | None:
-    """Return the bytes of both streams; None when the token in hand may only read text."""
-    try:
-        return api.open("GET", f"/v1/attempts/{attempt_id}/output?stdout=0&stderr=0")
-    except Refused as error:
-        if error.status == 403:
-            return None
-        raise
-
-
-def _ended(payload: dict[str, Any]) -> str:
-    status = payload.get("exit_status")
-    return f"{payload['state']}," if status is None else f"exit {status} from"
+def how_to_answer(question: dict[str, Any], answer_with: str = "") -> str:  # question: JSON
+    """Return the ways to answer a question; ``answer_with`` comes before the general one."""
+    example = question["options"][0] if question["options"] else "…"
+    about = short(question["ticket_id"] or question["id"])
+    here = f'{answer_with} "{example}", or ' if answer_with else ""
+    return f'to answer: {here}farhand tickets answer {about} "{example}"'
 
 
 def short(identifier: str) -> str:

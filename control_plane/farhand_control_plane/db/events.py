@@ -107,6 +107,16 @@ async def read_after(
     return [StoredEvent(**row) for row in await cursor.fetchall()]
 
 
+async def first_about(tx: Tx, instance_id: InstanceId, subject_id: str) -> int | None:
+    """Return the number of the oldest event about something; None when none is kept."""
+    cursor = await tx.execute(
+        "select min(seq) as seq from events where instance_id = %s and subject_id = %s",
+        (instance_id, subject_id),
+    )
+    row = await cursor.fetchone()
+    return row["seq"] if row else None
+
+
 async def last_seq(tx: Tx, instance_id: InstanceId) -> int:
     """Return the number of the newest committed event, 0 when there is none."""
     cursor = await tx.execute(

@@ -149,6 +149,26 @@ async def fate(tx: Tx, instance_id: InstanceId, trigger_id: TriggerId) -> Fate:
     return Fate(eval_id=row["eval_id"], delivered_to=tuple(row["delivered_to"]))
 
 
+async def kept_by(tx: Tx, instance_id: InstanceId, ticket_id: TicketId) -> list[TriggerId]:
+    """Return what a Ticket's executor has read and not handed back, in order of ids."""
+    cursor = await tx.execute(
+        """
+        select d.trigger_id
+          from deliveries d
+         where d.instance_id = %(instance)s and d.ticket_id = %(ticket)s and d.state = 'delivered'
+           and exists (
+                 select from assignments a
+                   join inbox i on i.instance_id = a.instance_id and i.session_id = a.session_id
+                  where a.instance_id = d.instance_id and a.ticket_id = d.ticket_id
+                    and i.dedupe_key = 'trigger:' || d.trigger_id
+                    and i.consumed_by_seq is not null)
+         order by d.trigger_id
+        """,
+        {"instance": instance_id, "ticket": ticket_id},
+    )
+    return [row["trigger_id"] for row in await cursor.fetchall()]
+
+
 async def triggers_of_eval(tx: Tx, instance_id: InstanceId, eval_id: EvalId) -> list[TriggerView]:
     """Return an Eval's Triggers in thread order."""
     cursor = await tx.execute(

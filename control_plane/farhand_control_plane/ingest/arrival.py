@@ -103,5 +103,7 @@ async def evaluate(
         dedupe_key=f"eval:{eval_id}",
         payload={"eval_id": eval_id},
     )
-    announcements.add("eval_opened", subject_id=eval_id, thread_id=thread_id)
+    announcements.add(
+        "eval_opened", subject_id=eval_id, thread_id=thread_id, trigger_ids=[trigger_id]
+    )
     return eval_id

@@ -24,6 +24,7 @@ from farhand_shared.ids import (
     QuestionId,
     ThreadId,
     TicketId,
+    TriggerId,
 )
 
 
@@ -71,10 +72,17 @@ async def ask(
 
 
 async def answer_question(
-    tx: Tx, instance_id: InstanceId, question_id: QuestionId, member_id: MemberId, answer: str
+    tx: Tx,
+    instance_id: InstanceId,
+    question_id: QuestionId,
+    member_id: MemberId,
+    answer: str,
+    *,
+    trigger_id: TriggerId | None = None,
 ) -> None:
     """Settle a question; the first answer wins. The same answer by the same member is a no-op.
 
+    ``trigger_id``: the message that was taken as the answer, for whoever follows that message.
     Raises NotFound, NotAllowed (a viewer), InvalidInput (empty), Conflict (settled: says how).
     """
     await _settle(
@@ -84,6 +92,7 @@ async def answer_question(
         member_id,
         QuestionState.ANSWERED,
         person_text(answer, what="answer"),
+        trigger_id,
     )
 
 
@@ -145,6 +154,7 @@ async def _settle(
     member_id: MemberId,
     into: QuestionState,
     answer: str | None,
+    trigger_id: TriggerId | None = None,
 ) -> None:
     await people.check_may_answer(tx, instance_id, member_id)
     question = await questions.get(tx, instance_id, question_id)
@@ -186,7 +196,7 @@ async def _settle(
         },
     )
     announcements = Announcements(instance_id)
-    _tell_settled(announcements, question_id, question.ticket_id, into)
+    _tell_settled(announcements, question_id, question.ticket_id, into, trigger_id)
     await announcements.store(tx)
 
 
@@ -195,6 +205,7 @@ def _tell_settled(
     question_id: QuestionId,
     ticket_id: TicketId | None,
     state: QuestionState,
+    trigger_id: TriggerId | None = None,
 ) -> None:
     announcements.add(
         "question_settled",
@@ -202,6 +213,7 @@ def _tell_settled(
         ticket_id=ticket_id,
         question_id=question_id,
         state=state.value,
+        trigger_id=trigger_id,
     )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from farhand_control_plane.db import (
+    intake,
     mandates,
     sessions,
     ticket_records,
@@ -102,6 +103,8 @@ async def report(
         ticket_id=ticket_id,
         report_id=report_id,
         kind=kind.value,
+        # What the executor has read and kept: whoever said it follows this Ticket from now on.
+        trigger_ids=await intake.kept_by(tx, instance_id, ticket_id),
     )
     if question is not None:
         await store_question(

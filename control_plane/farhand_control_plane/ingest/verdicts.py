@@ -208,6 +208,7 @@ async def _accept(
         thread_id=judged.thread_id,
         ticket_id=ticket_id,
         title=title,
+        eval_id=judged.eval_id,
     )
     return Closed(verdict=Verdict.ACCEPT, ticket_id=ticket_id, session_id=session_id)
 

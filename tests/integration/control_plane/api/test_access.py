@@ -12,8 +12,10 @@ from farhand_control_plane.domain.access import ALL_SCOPES, Scope, new_token, to
 from farhand_control_plane.wiring import Replica
 from farhand_shared.ids import InstanceId, MemberId, new_id
 
-# The raw routes in front of the framework, which `routes()` does not know.
-RAW = [("POST", "/v1/exec", Scope.EXEC), ("GET", f"/v1/attempts/{new_id()}/output", Scope.EXEC)]
+# The raw routes in front of the framework, which `routes()` does not know. The second one opens to
+# `exec` too, which has a test of its own.
+OUTPUT = f"/v1/attempts/{new_id()}/output"
+RAW = [("POST", "/v1/exec", Scope.EXEC), ("GET", OUTPUT, Scope.READ)]
 FRAMEWORK = [
     (method, route.path.replace("{", "").replace("}", ""), level)
     for route in routes()
@@ -48,7 +50,7 @@ async def test_every_route_is_shut_to_a_token_with_every_scope_but_its_own(
     for level in Scope:
         client = await make_client(await make_token(*[s for s in Scope if s is not level]))
         for method, path, needed in ALL:
-            if needed is level:
+            if needed is level and path != OUTPUT:
                 answer = await client.request(method, path, json={})
                 assert answer.status_code == 403, path
                 assert answer.json()["error"]["code"] == "not_allowed"
@@ -64,6 +66,15 @@ async def test_every_route_opens_to_a_token_with_its_scope_alone(make_client, ma
             answer = await client.request(method, path, json={})
             assert answer.status_code not in (401, 403), (method, path, answer.text)
             assert answer.status_code < 500, (method, path, answer.text)
+
+
+async def test_an_attempts_output_opens_to_who_may_run_and_to_who_may_read(
+    make_client, make_token
+) -> None:
+    for scope in Scope:
+        client = await make_client(await make_token(scope))
+        opens = scope in (Scope.EXEC, Scope.READ)
+        assert (await client.get(OUTPUT)).status_code == (404 if opens else 403), scope
 
 
 async def test_public_routes_need_no_token(make_client) -> None:

@@ -161,7 +161,7 @@ async def test_a_cut_body_is_resumed_from_offsets(lab):
         ("GET", "/v1/attempts/nonsense/output", b"", "exec", 404, "not_found"),
         ("GET", f"/v1/attempts/{new_id()}/output", b"", "exec", 404, "not_found"),
         ("GET", f"/v1/attempts/{new_id()}/output?stdout=-1", b"", "exec", 400, "invalid_input"),
-        ("GET", f"/v1/attempts/{new_id()}/output", b"", "read", 403, "not_allowed"),
+        ("GET", f"/v1/attempts/{new_id()}/output", b"", "read", 404, "not_found"),
     ],
 )
 async def test_errors_before_the_first_frame_are_plain(
