@@ -262,11 +262,11 @@ _LOST_BECAUSE: Final = {
 # Shared by both writes: facts and offsets move on, chunks follow where the row did.
 _SET: Final[LiteralString] = """
            acknowledged_at = case when %(acknowledged)s::bool
-                                  then coalesce(a.acknowledged_at, farhand_now())
+                                  then coalesce(a.acknowledged_at, held.now)
                                   else a.acknowledged_at end,
            plan_hash = coalesce(%(plan_hash)s::bytea, a.plan_hash),
            started_at = case when %(started_ago_s)s::float8 is null then a.started_at
-                             else coalesce(a.started_at, farhand_now()
+                             else coalesce(a.started_at, held.now
                                     - make_interval(secs => %(started_ago_s)s::float8)) end,
            pid = coalesce(%(pid)s::bigint, a.pid),
            boot_id = coalesce(%(boot_id)s::text, a.boot_id),
@@ -312,7 +312,7 @@ _RECORD: Final[LiteralString] = f"""
            set state = case when %(end_state)s::text = 'indeterminate' and a.state = 'lost'
                             then a.state else %(end_state)s::text end,
                ended_at = case when a.ended_at is null or a.state <> %(end_state)s::text
-                               then farhand_now() else a.ended_at end,
+                               then held.now else a.ended_at end,
                reason = %(reason)s::text, exit_code = %(exit_code)s::int,
                signal = %(signal)s::int, error_code = %(error_code)s::text,
                error = %(error)s::text, result_hash = %(result_hash)s::bytea,

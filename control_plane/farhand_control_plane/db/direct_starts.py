@@ -108,7 +108,7 @@ _START_DIRECT: Final[LiteralString] = f"""
                             input_digest, start_expires_at, created_at)
       select m.instance_id, %(command_id)s::uuid, m.machine_id, r.member_id, %(title)s::text,
              %(spec)s::bytea, %(digest)s::bytea,
-             farhand_now() + make_interval(secs => %(start_within_s)s::float8), farhand_now()
+             held.now + make_interval(secs => %(start_within_s)s::float8), held.now
         from held
         join machines m on m.instance_id = %(instance_id)s and m.machine_id = %(machine_id)s
         join members r on r.instance_id = m.instance_id and r.member_id = %(member_id)s::uuid
@@ -117,11 +117,11 @@ _START_DIRECT: Final[LiteralString] = f"""
          and (select max(version) from policies where instance_id = m.instance_id)
              = %(policy_version)s::bigint
       on conflict do nothing
-      returning instance_id, command_id, machine_id
+      returning instance_id, command_id, machine_id, created_at
     )
     insert into attempts (instance_id, attempt_id, command_id, machine_id, state, epoch, journal_id,
                           journal_counter, queued_at, offered_at)
     select instance_id, %(attempt_id)s::uuid, command_id, machine_id, 'offered',
-           %(epoch)s::bigint, %(journal_id)s::text, %(journal_counter)s::bigint, farhand_now(),
-           farhand_now()
+           %(epoch)s::bigint, %(journal_id)s::text, %(journal_counter)s::bigint, created_at,
+           created_at
       from command"""  # noqa: S608 - constants of ours only

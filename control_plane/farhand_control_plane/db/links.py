@@ -21,7 +21,7 @@ from farhand_shared.link_events import Facts, Hello
 
 # A CTE body that gives one row while the epoch is still the machine's newest.
 HELD: Final[LiteralString] = """
-    select epoch from machine_connections
+    select epoch, farhand_now() as now from machine_connections
      where instance_id = %(instance_id)s and machine_id = %(machine_id)s and epoch = %(epoch)s
        for share"""
 

@@ -59,10 +59,12 @@ class Command(SQLModel, table=True):
         within_instance("machines", "machine_id"),
         within_instance("members", "requester_member_id", key=("member_id",)),
         within_instance("tickets", "ticket_id"),
+        # The instance comes last in these: with it first and no statistics yet, the planner takes
+        # them for the primary key, and reads every row of the instance per lookup.
         UniqueConstraint(
-            "instance_id", "session_id", "item_seq", "call_index", name="uq_commands_effect"
+            "session_id", "item_seq", "call_index", "instance_id", name="uq_commands_effect"
         ),
-        Index("ix_commands_ticket", "instance_id", "ticket_id"),
+        Index("ix_commands_ticket", "ticket_id", "instance_id"),
     )
 
 
@@ -102,7 +104,7 @@ class Attempt(SQLModel, table=True):
         within_instance("commands", "command_id"),
         within_instance("machines", "machine_id"),
         one_of("state", AttemptState),
-        Index("ix_attempts_command", "instance_id", "command_id"),
+        Index("ix_attempts_command", "command_id", "instance_id"),  # as in commands
         Index(
             "ix_attempts_open",
             "instance_id",

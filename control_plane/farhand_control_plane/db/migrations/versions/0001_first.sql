@@ -485,9 +485,9 @@ create table commands (
     references members (instance_id, member_id),
   constraint fk_commands_ticket_id foreign key (instance_id, ticket_id)
     references tickets (instance_id, ticket_id),
-  constraint uq_commands_effect unique (instance_id, session_id, item_seq, call_index)
+  constraint uq_commands_effect unique (session_id, item_seq, call_index, instance_id)
 );
-create index ix_commands_ticket on commands (instance_id, ticket_id);
+create index ix_commands_ticket on commands (ticket_id, instance_id);
 
 create table deliveries (
   instance_id uuid not null,
@@ -662,7 +662,7 @@ create table attempts (
   constraint ck_attempts_state_word
     check (state in ('queued', 'offered', 'awaiting_owner', 'journalled', 'started', 'stopping', 'exited', 'spawn_error', 'refused', 'expired', 'superseded', 'cancelled_before_start', 'indeterminate', 'lost'))
 );
-create index ix_attempts_command on attempts (instance_id, command_id);
+create index ix_attempts_command on attempts (command_id, instance_id);
 create index ix_attempts_open
   on attempts (instance_id, machine_id, queued_at)
   where state in ('queued','offered','awaiting_owner','journalled','started','stopping');
