@@ -1,7 +1,7 @@
 """A client for any service that speaks OpenAI's chat completions, streaming and with tools.
 
 The service is configured by an address, a key and a model name; without an address the offline
-planner is mounted in this process and reached through the same interface (no port).
+planner is mounted in this process and asked through the same interface (no port, no SDK).
 """
 
 import asyncio
@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from farhand_control_plane.llm.mounted import AsgiApp, Refused, chunks_of
+
 if TYPE_CHECKING:  # imported on first use: a second of start-up time otherwise
     from openai import AsyncOpenAI
 
-AsgiApp = Callable[..., Awaitable[None]]
 Message = dict[str, Any]  # one chat completions message, as the API has it
 
 _TRIES = 3
 _ABOUT_REQUEST = (400, 413, 422)  # 401, 403 and 404 are about the key or the model's name
 _FIRST_DELAY_S = 0.5
-_PLANNER_URL = "http://offline-planner.invalid/v1"
 
 
 class ModelFailed(Exception):
@@ -116,33 +116,27 @@ class ModelClient:
             self._client = None
 
     def warm_up(self) -> None:
-        """Import the SDK now (about a second of CPU); call it from a thread at start."""
-        import openai  # noqa: F401  # lazily: only processes that ask models pay for it
+        """Import the SDK now (about a second of CPU); call it from a thread at start.
+
+        The planner needs no SDK, so without a service nothing is imported.
+        """
+        if self._service.base_url is not None:
+            import openai  # noqa: F401  # lazily: only processes that ask services pay for it
 
     def _open(self) -> "AsyncOpenAI":
         if self._client is None:
-            import httpx2
             from openai import AsyncOpenAI
 
             service = self._service
-            http: httpx2.AsyncClient | None = None
-            if service.base_url is None:
-                if self._planner is None:
-                    raise ModelFailed("no model is configured", retryable=False)
-                http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=self._planner))
             self._client = AsyncOpenAI(
-                base_url=service.base_url or _PLANNER_URL,
+                base_url=service.base_url,
                 api_key=service.api_key or "none",
                 timeout=service.timeout_s,
                 max_retries=0,  # retries are ours, so that they are counted and told
-                http_client=http,
             )
         return self._client
 
     async def _once(self, messages: Sequence[Message], tools: Sequence[Tool]) -> Completion:
-        import openai
-
-        client = self._open()
         request: dict[str, Any] = {
             "model": self._service.model,
             "messages": list(messages),
@@ -162,8 +156,30 @@ class ModelClient:
                 for tool in tools
             ]
         gathered = _Gathered()
+        if self._service.base_url is None:
+            await self._ask_planner(request, gathered)
+        else:
+            await self._ask_service(request, gathered)
+        if not gathered.finish_reason:
+            raise _Retry("the model service ended its answer early", None)
+        return gathered.completion()
+
+    async def _ask_planner(self, request: dict[str, Any], gathered: "_Gathered") -> None:
+        if self._planner is None:
+            raise ModelFailed("no model is configured", retryable=False)
         try:
-            stream = await client.chat.completions.create(**request)
+            for chunk in await chunks_of(self._planner, request):
+                gathered.add(chunk)
+        except Refused as fault:
+            raise _refusal(fault.status) from fault
+        except Exception as fault:  # as of a service: its fault is not the caller's
+            raise _Retry("the planner broke off its answer", None) from fault
+
+    async def _ask_service(self, request: dict[str, Any], gathered: "_Gathered") -> None:
+        import openai
+
+        try:
+            stream = await self._open().chat.completions.create(**request)
             async for chunk in stream:
                 gathered.add(chunk)
         except (openai.RateLimitError, openai.InternalServerError) as fault:
@@ -173,22 +189,23 @@ class ModelClient:
         except openai.APIConnectionError as fault:  # a timeout is one of these
             raise _Retry("the model service cannot be reached or timed out", None) from fault
         except openai.APIStatusError as fault:
-            raise ModelFailed(
-                f"the model service refused the request with {fault.status_code}",
-                retryable=False,
-                about_request=fault.status_code in _ABOUT_REQUEST,
-            ) from fault
+            raise _refusal(fault.status_code) from fault
         except openai.APIError as fault:  # an error inside the stream
             raise _Retry("the model service broke off its answer", None) from fault
-        if not gathered.finish_reason:
-            raise _Retry("the model service ended its answer early", None)
-        return gathered.completion()
 
 
 class _Retry(Exception):
     def __init__(self, reason: str, after_s: float | None) -> None:
         super().__init__(reason)
         self.after_s = after_s
+
+
+def _refusal(status: int) -> ModelFailed:
+    return ModelFailed(
+        f"the model service refused the request with {status}",
+        retryable=False,
+        about_request=status in _ABOUT_REQUEST,
+    )
 
 
 def _retry_after(fault: Any) -> float | None:

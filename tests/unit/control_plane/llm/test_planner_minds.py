@@ -1,6 +1,8 @@
-"""The offline planner over its real interface: chat completions, streamed, through the SDK."""
+"""The offline planner over its real interface: chat completions, streamed."""
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -179,6 +181,20 @@ async def test_a_malformed_request_is_refused_with_its_reason() -> None:
     with pytest.raises(ModelFailed, match="refused the request with 400"):
         await client.complete([{"role": "nobody", "content": json.dumps({})}], [])
     await client.close()
+
+
+def test_the_planner_answers_without_the_sdk() -> None:
+    script = """
+import asyncio, sys
+from farhand_control_plane.llm.client import ModelClient, ModelService
+from farhand_control_plane.llm.planner.app import planner_app
+client = ModelClient(ModelService(model="m"), planner=planner_app)
+client.warm_up()
+print(asyncio.run(client.complete([{"role": "user", "content": "hello"}], [])).finish_reason)
+print("openai" in sys.modules, "httpx2" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["stop", "False", "False"], done.stderr
 
 
 def _ended(command_id: str, status: int) -> str:
