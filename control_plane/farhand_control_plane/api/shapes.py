@@ -84,7 +84,7 @@ class Machine(BaseModel):
 
 
 def machine(view: MachineView) -> Machine:
-    facts = dict(view.facts)
+    facts = {name: _text(value) for name, value in view.facts.items()}
     return Machine(
         id=view.machine_id,
         name=view.name,
@@ -105,6 +105,15 @@ def machine(view: MachineView) -> Machine:
         created_at=view.created_at,
         seen_at=view.seen_at,
     )
+
+
+def _text(value: Any) -> Any:
+    """Return a fact as JSON carries it: paths of a machine need not be text."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_text(name): _text(inner) for name, inner in value.items()}
+    return [_text(inner) for inner in value] if isinstance(value, list) else value
 
 
 class CodeAsked(Asked):

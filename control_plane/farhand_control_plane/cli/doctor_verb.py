@@ -16,12 +16,21 @@ _OTHERS = {"FARHAND_DAEMON_HOME", "FARHAND_TEST_DATABASE_URL", "FARHAND_PAYLOADS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One thing looked at. ``next``: what to do; empty when there is nothing to do."""
+    """One thing looked at; the keys are those of `farhandd doctor` too.
+
+    ``ok``: nothing is wrong. ``next_step`` is what must be done, or could be all the same.
+    """
 
     check: str
     ok: bool
-    detail: str
-    next: str = ""
+    result: str
+    next_step: str = ""
+
+    @property
+    def mark(self) -> str:
+        if not self.ok:
+            return "BAD"
+        return "see" if self.next_step else "ok"
 
 
 def doctor(*, as_json: bool) -> int:
@@ -31,18 +40,18 @@ def doctor(*, as_json: bool) -> int:
         show_json({"items": [asdict(check) for check in checks], "next_cursor": None})
     else:
         for check in checks:
-            show(f"{'ok  ' if check.ok else 'BAD '} {check.check}: {check.detail}")
-            if check.next:
-                show(f"     → {check.next}")
+            show(f"{check.mark:4} {check.check}: {check.result}")
+            if check.next_step:
+                show(f"     → {check.next_step}")
     return 0 if all(check.ok for check in checks) else 1
 
 
 def _look() -> Iterator[Check]:
-    yield Check(check="version", ok=True, detail=f"farhand {__version__}")
+    yield Check(check="version", ok=True, result=f"farhand {__version__}")
     try:
         settings = load(os.environ)
     except FarhandError as error:
-        yield Check(check="settings", ok=False, detail=str(error))
+        yield Check(check="settings", ok=False, result=str(error))
         return
     yield _settings()
     yield _home(settings)
@@ -52,9 +61,9 @@ def _look() -> Iterator[Check]:
         api = Api(find_target(settings))
         machines = api.get("/v1/machines")["items"]
     except FarhandError as error:
-        yield Check(check="server", ok=False, detail=str(error))
+        yield Check(check="server", ok=False, result=str(error))
         return
-    yield Check(check="server", ok=True, detail=f"{api.target.url} answers and takes the token")
+    yield Check(check="server", ok=True, result=f"{api.target.url} answers and takes the token")
     yield from _machines(machines, api.target.this_machine)
     yield _model(settings)
     yield from _waiting(api)
@@ -67,25 +76,25 @@ def _settings() -> Check:
         return Check(
             check="settings",
             ok=False,
-            detail=f"no such setting: {', '.join(strange)}",
-            next="correct the name; control_plane/README.md lists them all",
+            result=f"no such setting: {', '.join(strange)}",
+            next_step="correct the name; control_plane/README.md lists them all",
         )
     used = sorted(n for n in os.environ if n in known)
-    return Check(check="settings", ok=True, detail=", ".join(used) or "all at their defaults")
+    return Check(check="settings", ok=True, result=", ".join(used) or "all at their defaults")
 
 
 def _home(settings: Settings) -> Check:
     home = settings.home
     if not home.exists():
-        return Check(check="home", ok=True, detail=f"{home} does not exist yet")
+        return Check(check="home", ok=True, result=f"{home} does not exist yet")
     if not os.access(home, os.W_OK | os.X_OK):
         return Check(
             check="home",
             ok=False,
-            detail=f"{home} is not writable",
-            next="make it writable or set FARHAND_HOME to a folder that is",
+            result=f"{home} is not writable",
+            next_step="make it writable or set FARHAND_HOME to a folder that is",
         )
-    return Check(check="home", ok=True, detail=str(home))
+    return Check(check="home", ok=True, result=str(home))
 
 
 def _database(dsn: str) -> Check:
@@ -94,14 +103,14 @@ def _database(dsn: str) -> Check:
     try:
         version = check(dsn)
     except FarhandError as error:
-        return Check(check="database", ok=False, detail=str(error))
-    return Check(check="database", ok=True, detail=f"schema version {version}")
+        return Check(check="database", ok=False, result=str(error))
+    return Check(check="database", ok=True, result=f"schema version {version}")
 
 
 def _machines(machines: list[dict[str, str]], own: str | None) -> Iterator[Check]:
     if not machines:
         yield Check(
-            check="machines", ok=False, detail="none is enrolled", next="farhand machines add"
+            check="machines", ok=False, result="none is enrolled", next_step="farhand machines add"
         )
     for machine in machines:
         name = f"machine {machine['name']}" + (" (this one)" if machine["id"] == own else "")
@@ -110,32 +119,32 @@ def _machines(machines: list[dict[str, str]], own: str | None) -> Iterator[Check
             yield Check(
                 check=name,
                 ok=False,
-                detail="pending: nobody has compared its six words yet",
-                next=f"farhand machines confirm {machine['name']}",
+                result="pending: nobody has compared its six words yet",
+                next_step=f"farhand machines confirm {machine['name']}",
             )
         elif status != "active":
-            yield Check(check=name, ok=False, detail=status)
+            yield Check(check=name, ok=False, result=status)
         elif presence != "online":
             yield Check(
                 check=name,
                 ok=machine["id"] != own,
-                detail="offline: work for it waits",
-                next="start farhandd run there, or see farhandd doctor there",
+                result="offline: work for it waits",
+                next_step="start farhandd run there, or see farhandd doctor there",
             )
         else:
-            yield Check(check=name, ok=True, detail=f"online, trust level {machine['trust_level']}")
+            yield Check(check=name, ok=True, result=f"online, trust level {machine['trust_level']}")
 
 
 def _model(settings: Settings) -> Check:
     if settings.model_base_url:
         return Check(
-            check="model", ok=True, detail=f"{settings.model} at {settings.model_base_url}"
+            check="model", ok=True, result=f"{settings.model} at {settings.model_base_url}"
         )
     return Check(
         check="model",
         ok=True,
-        detail="none is set in this environment: the built-in planner, which is no language model",
-        next="set FARHAND_MODEL_BASE_URL, FARHAND_MODEL and FARHAND_MODEL_API_KEY for the server",
+        result="none is set in this environment: the built-in planner, which is no language model",
+        next_step="set FARHAND_MODEL_BASE_URL, FARHAND_MODEL, FARHAND_MODEL_API_KEY for the server",
     )
 
 
@@ -144,12 +153,12 @@ def _waiting(api: Api) -> Iterator[Check]:
     try:
         waiting = api.get("/v1/tickets", stage="needs_person", limit=200)["items"]
     except FarhandError as error:
-        yield Check(check="tickets", ok=False, detail=str(error))
+        yield Check(check="tickets", ok=False, result=str(error))
         return
     if waiting:
         yield Check(
             check="tickets",
             ok=True,
-            detail=f"{len(waiting)} need a person",
-            next="farhand tickets list",
+            result=f"{len(waiting)} need a person",
+            next_step="farhand tickets list",
         )

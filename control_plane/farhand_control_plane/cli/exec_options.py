@@ -12,14 +12,15 @@ from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
 HELP = """\
 Usage: farhand exec [OPTIONS] MACHINE -- CMD [ARG]…
 
-Run a command on a machine, with its output as it comes and its exit code.
+Run a command on a machine, with its output as it comes and its exit code. Standard input is not
+passed on: the command reads nothing.
 
 Options, before the machine:
   --shell            CMD is one string for /bin/sh -c
   --cwd DIR          working directory (default: the first of the machine's roots)
   --timeout SECONDS  end it after so long (default: 1800; 0: never)
   --env K=V          set a variable; may be repeated
-  --wait-offline     wait for a machine that is not there, up to a day
+  --wait-offline     wait for a machine that is not there, up to a day; says so on standard error
   --help             show this
 
 Exit codes: the command's own; 128+n when signal n ended it, 127 not found, 126 not executable,

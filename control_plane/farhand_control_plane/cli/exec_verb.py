@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Final
+from typing import Any, Final
 
 from farhand_control_plane.cli import exec_options
 from farhand_control_plane.client.api import (
@@ -24,7 +24,7 @@ from farhand_control_plane.client.api import (
     path_with,
 )
 from farhand_control_plane.config import load
-from farhand_shared.command import shell_exit_status
+from farhand_shared.command import ExitReason, shell_exit_status
 from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind, result_from_json
 from farhand_shared.exec_request import ExecBody, encode_exec_body
@@ -172,11 +172,16 @@ class _Run:
                 self._command_id = accepted["command_id"]
                 self._attempt_id = accepted["attempt_id"]
             case FrameKind.STATE:
-                self._show_state(frame.json().get("state", ""))
+                self._show_state(frame.json())
             case FrameKind.EXIT:
                 result = result_from_json(frame.json()["result"])
                 self._status = shell_exit_status(result)
-                if result.error and not self._interrupted_by:
+                if self._interrupted_by:
+                    pass
+                elif result.reason is ExitReason.TIMEOUT:
+                    seconds = self._body.spec.execution_timeout_ms / 1000
+                    _say(f"ended after {seconds:g} s, the limit that --timeout sets")
+                elif result.error:
                     _say(complaint(result.error, "exec"))
             case FrameKind.ERROR:
                 error = frame.json()
@@ -199,10 +204,16 @@ class _Run:
             self._offsets[kind] += written
             view = view[written:]
 
-    def _show_state(self, state: str) -> None:
-        """Tell a person who waits why; a program that reads our stderr gets the command's alone."""
-        if state.startswith("waiting") and os.isatty(2):
-            _say(f"{self._body.machine} is offline; waiting for it (Ctrl-C gives up)")
+    def _show_state(self, state: dict[str, Any]) -> None:  # as the frame has it
+        """Say what is waited for, to who asked to wait."""
+        if state.get("state") != "queued" or state.get("online") or not self._body.wait_offline:
+            return
+        seen = state.get("since")
+        last = f", last seen {_local_time(seen)}" if seen else ""
+        _say(
+            f"{state['waiting_for']} is offline{last}; waiting for it until "
+            f"{_local_time(state['until'])} (Ctrl-C gives up)"
+        )
 
     def _stop_and_follow(self) -> None:
         """Ask for the command's end and take what still comes, until the machine has proved it."""
@@ -223,6 +234,13 @@ class _Run:
                     self._take(frame)
         except FarhandError as error:
             _say(f"cannot stop command {self._command_id}: {error}")
+
+
+def _local_time(moment: str) -> str:
+    """Return a moment of the API in this computer's own time."""
+    from datetime import datetime  # seldom needed, and the path is hot
+
+    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:

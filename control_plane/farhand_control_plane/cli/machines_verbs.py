@@ -6,11 +6,12 @@ from urllib.parse import urlsplit
 
 import typer
 
+from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import api, asks_yes, note, show, show_json, table, when
 from farhand_control_plane.client.api import Api, segment
 from farhand_shared.errors import InvalidInput, NotAllowed, Unavailable
 
-app = typer.Typer(no_args_is_help=True, help="See, add, confirm and revoke machines.")
+app = group("See, add, confirm and revoke machines.")
 
 _ASK_EVERY_S: Final = 1.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -19,12 +20,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Name = Annotated[str, typer.Argument(metavar="MACHINE", help="Its name or id.")]
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 def list_(
     as_json: Json = False,
     revoked: Annotated[bool, typer.Option("--revoked", help="List revoked ones too.")] = False,
 ) -> None:
-    """List machines: presence, trust level, what runs and waits."""
+    """List machines, with what runs and waits."""
     page = api().get("/v1/machines", revoked=revoked or None)
     if as_json:
         show_json(page)
@@ -48,7 +49,7 @@ def list_(
     )
 
 
-@app.command("show")
+@app.command("show", cls=Verb)
 def show_one(machine: Name, as_json: Json = False) -> None:
     """Show one machine."""
     one = api().get(f"/v1/machines/{segment(machine)}")
@@ -79,9 +80,9 @@ def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
     return lines
 
 
-@app.command()
+@app.command(cls=Verb)
 def add(
-    name: Annotated[str | None, typer.Option(help="What to call it.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="What to call it.")] = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for it, compare the six words, confirm.")
     ] = False,
@@ -127,11 +128,14 @@ def _is_past(moment: str) -> bool:
     return datetime.fromisoformat(moment) < datetime.now(UTC)
 
 
-@app.command()
+@app.command(cls=Verb)
 def confirm(
     machine: Name,
     words: Annotated[
-        str | None, typer.Option(help="The six words that the machine shows, instead of a yes.")
+        str | None,
+        typer.Option(
+            metavar="WORDS", help="The six words that the machine shows, instead of a yes."
+        ),
     ] = None,
 ) -> None:
     """Make a pending machine active, having compared its six words."""
@@ -161,7 +165,7 @@ def _send_words(server: Api, machine_id: str, words: list[str]) -> None:
     show(f"{one['name']} is {one['status']}. Next: farhandd run there, if it does not run yet.")
 
 
-@app.command()
+@app.command(cls=Verb)
 def revoke(
     machine: Name,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,

@@ -4,16 +4,18 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import api, note, show, show_json, table, when
 from farhand_control_plane.client.api import Api, segment
 from farhand_control_plane.client.conversation import how_to_answer, options_of, short
 from farhand_control_plane.client.events import Event, events
 from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
+from farhand_control_plane.domain.words import Stage
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import is_id
 
-app = typer.Typer(no_args_is_help=True, help="See, answer, accept and stop tickets.")
+app = group("See, answer, accept and stop tickets.")
 
 _PAGE: Final = 200
 # Of each stream of each command, what `show` tells; `watch` shows all.
@@ -24,17 +26,25 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Id = Annotated[str, typer.Argument(metavar="TICKET", help="Its id, or the end of it.")]
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 def list_(
     as_json: Json = False,
     stage: Annotated[
-        str | None,
-        typer.Option(help="Only these: needs_person, queued, idle, working, closed."),
+        Stage | None,
+        typer.Option(metavar="STAGE", help=f"Only these: {', '.join(Stage)}."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=200, help="So many of them.")] = 50,
-    cursor: Annotated[str | None, typer.Option(help="Go on after an earlier page.")] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="NUMBER", min=1, max=200, help="So many of them.")
+    ] = 50,
+    cursor: Annotated[
+        str | None, typer.Option(metavar="CURSOR", help="Go on after an earlier page.")
+    ] = None,
 ) -> None:
-    """List tickets: those that need a person first, then what runs, then closed ones."""
+    """List tickets, those that need a person first.
+
+    Then comes what runs, then what is closed.
+    What is asked outside a ticket is shown above them; as JSON: farhand tickets questions --json.
+    """
     server = api()
     page = server.get("/v1/tickets", stage=stage, limit=limit, cursor=cursor)
     if as_json:
@@ -68,9 +78,9 @@ def _stage(one: dict[str, Any]) -> str:  # one: JSON
     return f"{one['stage']} ({detail})" if detail else str(one["stage"])
 
 
-@app.command("questions")
+@app.command("questions", cls=Verb)
 def list_questions(as_json: Json = False) -> None:
-    """List what people are asked: by tickets, and by the agent itself in the chat."""
+    """List what people are asked, by tickets and in the chat."""
     page = api().get("/v1/questions")
     if as_json:
         show_json(page)
@@ -84,9 +94,9 @@ def list_questions(as_json: Json = False) -> None:
         show("Nothing is asked.")
 
 
-@app.command("show")
+@app.command("show", cls=Verb)
 def show_one(ticket: Id, as_json: Json = False) -> None:
-    """Show a ticket: why it exists, what it asks, what ran and wrote, what was reported."""
+    """Show a ticket, what ran for it and what that wrote."""
     server = api()
     one = server.get(f"/v1/tickets/{resolve(server, ticket)}")
     limit = _JSON_BYTES if as_json else _SHOWN_BYTES
@@ -138,15 +148,15 @@ def _show_stream(stream: dict[str, Any], name: str) -> None:  # stream: JSON
             show(f"    … {omitted:,} bytes not shown; farhand tickets watch shows what was kept …")
 
 
-@app.command()
+@app.command(cls=Verb)
 def watch(
     ticket: Annotated[
-        str | None, typer.Argument(metavar="[TICKET]", help="Its id, or the end of it.")
+        str | None, typer.Argument(metavar="TICKET", help="Its id, or the end of it.")
     ] = None,
 ) -> None:
-    """Follow a ticket with its output until it closes; without one, what happens to all.
+    """Follow a ticket, with its output, until it closes.
 
-    Of a closed ticket it shows what its commands wrote.
+    Without one, what happens to all is told. Of a closed one it shows what its commands wrote.
     """
     server, screen = api(), TerminalScreen()
     if ticket is not None:
@@ -221,15 +231,18 @@ def _line(event: Event) -> str:
             return ""
 
 
-@app.command()
+@app.command(cls=Verb)
 def answer(
-    ticket: Id,
-    text: Annotated[str, typer.Argument(metavar="ANSWER")],
+    ticket: Annotated[
+        str, typer.Argument(metavar="TICKET", help="Its id, or a question's, or the end of it.")
+    ],
+    text: Annotated[str, typer.Argument(metavar="ANSWER", help="What to answer.")],
     question: Annotated[
-        str | None, typer.Option(help="Id of the question, while several are open.")
+        str | None,
+        typer.Option(metavar="ID", help="Which question, while the ticket asks several."),
     ] = None,
 ) -> None:
-    """Answer what a ticket asks, or a question in the chat; the first answer counts."""
+    """Answer a question; the first answer counts."""
     server = api()
     loose = [
         one["id"]
@@ -245,18 +258,18 @@ def answer(
     show("Answered.")
 
 
-@app.command()
+@app.command(cls=Verb)
 def accept(ticket: Id) -> None:
-    """Accept what its latest report names; the ticket is done."""
+    """Accept what a ticket delivered; it is done."""
     server = api()
     one = server.post(f"/v1/tickets/{resolve(server, ticket)}/accept")
     show(f"{one['title']}: {_stage(one)}")
 
 
-@app.command()
+@app.command(cls=Verb)
 def stop(
     ticket: Id,
-    reason: Annotated[str, typer.Option(help="Why, for the record.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, for the record.")] = "",
 ) -> None:
     """Stop a ticket with its commands."""
     server = api()

@@ -4,15 +4,17 @@ from typing import Annotated
 
 import typer
 
+from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import api, note, settings, show, show_json, table, when
 from farhand_control_plane.client.api import segment
+from farhand_control_plane.domain.access import Scope
 
-app = typer.Typer(no_args_is_help=True, help="See, make and revoke API tokens.")
+app = group("See, make and revoke API tokens.")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
-@app.command("list")
+@app.command("list", cls=Verb)
 def list_(as_json: Json = False) -> None:
     """List live tokens; the tokens themselves are not kept."""
     page = api().get("/v1/tokens", limit=200)
@@ -36,17 +38,21 @@ def list_(as_json: Json = False) -> None:
     )
 
 
-@app.command()
+@app.command(cls=Verb)
 def create(
-    name: Annotated[str, typer.Argument(help="What it is for.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What it is for.")],
     scope: Annotated[
-        list[str],
-        typer.Option(help="What it may do: chat, read, exec, machines, tickets, tokens; repeat."),
+        list[Scope],
+        typer.Option(metavar="SCOPE", help=f"What it may do: {', '.join(Scope)}; repeat."),
     ],
     machine: Annotated[
-        str | None, typer.Option(help="What 'this machine' means to its user.")
+        str | None,
+        typer.Option(metavar="MACHINE", help="What 'this machine' means to its user."),
     ] = None,
-    days: Annotated[int | None, typer.Option(min=1, max=3650, help="Expire after these.")] = None,
+    days: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", min=1, max=3650, help="Expire after so many."),
+    ] = None,
     direct: Annotated[
         bool,
         typer.Option(
@@ -73,8 +79,10 @@ def create(
     show(made["token"])
 
 
-@app.command()
-def revoke(token_id: Annotated[str, typer.Argument(metavar="ID")]) -> None:
+@app.command(cls=Verb)
+def revoke(
+    token_id: Annotated[str, typer.Argument(metavar="ID", help="As farhand tokens list shows it.")],
+) -> None:
     """Revoke a token, at once and everywhere."""
     api().delete(f"/v1/tokens/{segment(token_id)}")
     show("Revoked.")

@@ -7,18 +7,14 @@ from typing import Annotated
 import typer
 
 from farhand_control_plane.cli import machines_verbs, tickets_verbs, tokens_verbs
+from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.client.api import complaint
 from farhand_shared.errors import FarhandError
 from farhand_shared.version import __version__
 
 MISUSE = 2
 
-app = typer.Typer(
-    name="farhand",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="An always-online agent that works on your own machines.",
-)
+app = group("An always-online agent that works on your own machines.", name="farhand")
 app.add_typer(machines_verbs.app, name="machines")
 app.add_typer(tickets_verbs.app, name="tickets")
 app.add_typer(tokens_verbs.app, name="tokens")
@@ -36,17 +32,17 @@ def _root(
         raise typer.Exit
 
 
-@app.command()
+@app.command(cls=Verb)
 def up() -> None:
-    """Run the whole system on this computer; --once TEXT does one thing and stops."""
+    """Run the whole system on this computer."""
 
 
-@app.command()
+@app.command(cls=Verb)
 def serve() -> None:
     """Run one replica on the database that FARHAND_DATABASE_URL names."""
 
 
-@app.command()
+@app.command(cls=Verb)
 def migrate() -> None:
     """Bring the schema of FARHAND_DATABASE_URL up to date."""
     from farhand_control_plane.cli.session import settings, show
@@ -62,29 +58,44 @@ def migrate() -> None:
     show(f"The schema is at version {SCHEMA_VERSION}.")
 
 
-@app.command("exec")
+@app.command("exec", cls=Verb)
 def exec_() -> None:
     """Run a command on a machine, with its output and exit code."""
 
 
-@app.command()
+@app.command(cls=Verb)
 def chat(
     text: Annotated[
-        str | None, typer.Argument(help="What to say; asks for it when absent.")
+        str | None,
+        typer.Argument(metavar="TEXT", help="What to say; lines are read when it is absent."),
     ] = None,
-    conversation: Annotated[str, typer.Option(help="Which conversation it belongs to.")] = "main",
+    conversation: Annotated[
+        str, typer.Option(metavar="NAME", help="Which conversation it belongs to.")
+    ] = "main",
     machine: Annotated[
-        str | None, typer.Option(help="What 'this machine' means in it; the local one by default.")
+        str | None,
+        typer.Option(
+            metavar="MACHINE",
+            help="What 'this machine' means in it; the local one by default.",
+        ),
     ] = None,
 ) -> None:
-    """Talk to the agent. Exits as the command it ran did; 0: answered, 3: waits for a person."""
+    """Say something to the agent, or talk with it.
+
+    TEXT is sent and followed to its end; without it lines are read, from a person or a pipe.
+    They are taken while earlier ones are followed; those of a pipe or file are sent once the one
+    before is under way or over. Ctrl-C stops following, the work goes on.
+
+    Exit codes: the command's own when one ran; 0 answered or delivered, 3 waits for a person, 1
+    failed, 130 Ctrl-C. With several lines, the last one's.
+    """
     from farhand_control_plane.cli import chat_verb
 
     status = chat_verb.chat(text, conversation_name=conversation, machine=machine)
     raise typer.Exit(status)
 
 
-@app.command()
+@app.command(cls=Verb)
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
 ) -> None:
@@ -97,7 +108,7 @@ def doctor(
 def main(arguments: Sequence[str]) -> int:
     """Run a verb and return its exit code: 1 for an error, 2 for misuse."""
     try:
-        status = app(list(arguments), standalone_mode=False)
+        status = app(list(arguments), prog_name="farhand", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except FarhandError as error:
         return _fail(str(error), 1)
@@ -113,11 +124,13 @@ def main(arguments: Sequence[str]) -> int:
         describe = getattr(error, "format_message", None)
         if describe is None:
             raise
+        words = str(describe())
+        if type(error).__name__ == "NoArgsIsHelpError":  # a group alone: these are its help
+            sys.stderr.write(f"{words}\n" if words else "")
+            return MISUSE
+        words = " ".join(words.split()).rstrip(".").replace("Value error, ", "")
         context = getattr(error, "ctx", None)
         path = getattr(context, "command_path", "farhand")
-        words = str(describe()).rstrip(".")
-        if not words:  # no verb was given: its help has been shown
-            return MISUSE
         return _fail(f"cannot do this: {words[:1].lower()}{words[1:]}; see {path} --help", MISUSE)
 
 

@@ -253,7 +253,10 @@ def refuse_unusable(
             f"cannot run on {name}: it is another member's machine; ask them, or use your own"
         )
     if status is MachineStatus.PENDING:
-        raise Conflict(f"cannot run on {name}: its six words are not confirmed yet; confirm them")
+        raise Conflict(
+            f"cannot run on {name}: nobody has compared its six words yet; "
+            f"farhand machines confirm {name}"
+        )
     if status is MachineStatus.QUARANTINED:
         raise Conflict(
             f"cannot run on {name}: it is quarantined, two machines showed its certificate; "
