@@ -7,12 +7,16 @@ scripts/lib.sh calls it when the environment is missing or out of date:
 """
 
 import compileall
+import contextlib
 import fcntl
 import os
 import subprocess
 import sys
+import time
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TextIO
 
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
@@ -21,6 +25,8 @@ SOURCES = ("shared", "control_plane/farhand_control_plane", "endpoint_daemon/far
 
 # What decides whether an installation is still right; scripts/lib.sh compares the same files.
 INPUTS = ("pyproject.toml", "endpoint_daemon/pyproject.toml", "shared/farhand_shared/version.py")
+
+COUNTED_EVERY_S = 10.0  # a sign of life while packages are downloaded
 
 # How pip's log says that it never reached a package index.
 OFFLINE = (
@@ -58,18 +64,33 @@ def is_current(purpose: str) -> bool:
 
 def install(purpose: str, program: str) -> None:
     """Make `.venv` hold the product, in place, and for `test` the developer tools too."""
-    print(f"{program}: installing into {VENV}, once", file=sys.stderr, flush=True)
-    if reusable():
-        for done in VENV.glob("installed-*"):
-            done.unlink()
-    else:
-        make_venv()
+    say(program, f"installing into {VENV}, once; it takes a minute or two")
+    with phase(program, "environment"):
+        if reusable():
+            for done in VENV.glob("installed-*"):
+                done.unlink()
+        else:
+            make_venv()
     target = f"{ROOT}[dev]" if purpose == "test" else str(ROOT)
-    run_pip("install", "--no-compile", "--editable", target)
-    compile_packages()
-    compile_sources()
+    run_pip(program, "install", "--no-compile", "--editable", target)
+    with phase(program, "compiled"):
+        compile_packages()
+        compile_sources()
     for name in {"up", purpose}:
         (VENV / f"installed-{name}").write_bytes(stamp())
+
+
+def say(program: str, text: str) -> None:
+    """Tell whoever waits."""
+    print(f"{program}: {text}", file=sys.stderr, flush=True)
+
+
+@contextlib.contextmanager
+def phase(program: str, what: str) -> Iterator[None]:
+    """Say what is done once it is, with the seconds that it took."""
+    began = time.monotonic()
+    yield
+    say(program, f"{what} ({time.monotonic() - began:.1f} s)")
 
 
 def reusable() -> bool:
@@ -102,23 +123,53 @@ def site_packages() -> Path:
     return VENV / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
 
 
-def run_pip(verb: str, *arguments: str) -> None:
+def run_pip(program: str, verb: str, *arguments: str) -> None:
     """Run pip in `.venv`; its output goes to a file, its failure into one line."""
     command = [str(VENV / "bin" / "python"), "-m", "pip", verb, "--no-input", "--progress-bar=off"]
     command += ["--disable-pip-version-check", *arguments]
     # pip starts itself several times over; without byte code each start compiles it anew.
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
-    with LOG.open("wb") as log:
-        done = subprocess.run(
+    with LOG.open("w") as log:
+        pip = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=log,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=environment,
-            check=False,
+            text=True,
+            errors="replace",
         )
-    if done.returncode:
+        assert pip.stdout is not None
+        with pip, pip.stdout:
+            began = report(program, kept(pip.stdout, log))
+    if pip.returncode:
         raise CannotInstallError(explain(LOG.read_text(errors="replace")))
+    say(program, f"installed ({time.monotonic() - began:.1f} s)")
+
+
+def kept(lines: Iterable[str], log: TextIO) -> Iterator[str]:
+    """Pass lines on, having written them to a file."""
+    for line in lines:
+        log.write(line)
+        yield line
+
+
+def report(program: str, lines: Iterable[str]) -> float:
+    """Say how far pip is, by what it prints; return when its last part began."""
+    began = told = time.monotonic()
+    found = 0
+    for line in lines:
+        now = time.monotonic()
+        if line.startswith("Collecting "):
+            found += 1
+            if now - told >= COUNTED_EVERY_S:
+                say(program, f"downloading, {found} package{'s' * (found != 1)} so far")
+                told = now
+        elif line.startswith("Installing collected packages:"):
+            number = line.count(",") + 1
+            say(program, f"downloaded {number} packages ({now - began:.1f} s); installing them")
+            began = now
+    return began
 
 
 def explain(log: str) -> str:

@@ -163,3 +163,22 @@ def test_the_environment_stamp_is_the_one_the_shell_compares() -> None:
     script = (ROOT / "scripts" / "lib.sh").read_text()
     for name in environment.INPUTS:
         assert f'"$root/{name}"' in script
+
+
+def test_a_long_installation_says_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(environment, "COUNTED_EVERY_S", 0.0)
+    environment.report(
+        "scripts/up",
+        [
+            "Collecting typer<1,>=0.20\n",
+            "  Downloading typer-0.29.2-py3-none-any.whl\n",
+            "Collecting click\n",
+            "Installing collected packages: click, typer, farhand\n",
+        ],
+    )
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first == "scripts/up: downloading, 1 package so far"
+    assert second == "scripts/up: downloading, 2 packages so far"
+    assert third.startswith("scripts/up: downloaded 3 packages (")
