@@ -21,6 +21,7 @@ WAITS_FOR_A_PERSON: Final = 3
 # not waited for without end. The server's heartbeats are how finely this is kept.
 LAST_WORDS_S: Final = 20.0
 PROOF_S: Final = 30.0
+TELL_AFTER_S: Final = 10.0  # that nothing has come of a message yet
 _ENDED: Final = frozenset(state.value for state in TERMINAL)
 
 
@@ -123,6 +124,7 @@ class Following:
         self._replied = False
         self._ending: set[str] = set()  # commands of a stopped ticket that have not ended yet
         self._give_up_at = 0.0  # monotonic; 0: nothing is waited for with a limit
+        self._began = time.monotonic()
         self._told_waiting = False
         # Set once nothing of the message needs to be waited for before the next one is sent.
         self.under_way = threading.Event()
@@ -254,7 +256,8 @@ class Following:
 
     def _quiet(self) -> int | None:
         """Nothing happens: end what is not worth waiting for, say what is waited for."""
-        if self._story.held_by and not self._told_waiting and not self._story.tickets:
+        unanswered = self._story.held_by and not self._story.tickets
+        if unanswered and not self._told_waiting and time.monotonic() - self._began > TELL_AFTER_S:
             self._told_waiting = True
             names = ", ".join(short(ticket_id) for ticket_id in sorted(self._story.held_by))
             self._screen.progress(f"brought to ticket {names}, which has not answered yet")

@@ -1,6 +1,8 @@
 """`farhand chat`: one message followed to its end, whatever else is said beside it."""
 
 import asyncio
+import os
+import sys
 from asyncio.subprocess import PIPE
 
 from farhand_shared.command import ExitReason
@@ -80,6 +82,7 @@ async def test_a_message_beside_running_work_gets_its_own_answer_and_the_work_go
     beside = await desk.run("chat", "status")
     assert beside.status == 0, beside.err
     assert "1 open: sleep 300" in beside.out
+    assert beside.err == ""
     assert first.process.returncode is None
     release.set()
     done = await first.ended()
@@ -168,3 +171,44 @@ async def test_a_message_that_is_refused_is_one_line_and_exits_1(desk: Desk) -> 
     assert done.status == 1
     assert "65,536 bytes" in done.err
     assert done.err.count("\n") == 1
+
+
+async def test_what_somebody_is_typing_stays_whole_below_what_happens(desk: Desk) -> None:
+    release = asyncio.Event()
+
+    async def behave(job: Job) -> None:
+        await release.wait()
+        job.write(b"\x1b[31mred\n")
+        job.end()
+
+    desk.machine.behaviour = behave
+    ours, theirs = os.openpty()
+    shown = bytearray()
+
+    async def sees(part: bytes) -> None:
+        while part not in shown:
+            shown.extend(await asyncio.to_thread(os.read, ours, 1 << 16))
+
+    talk = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "farhand_control_plane", "chat"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**desk.environment(), "TERM": "xterm"},
+    )
+    os.close(theirs)
+    try:
+        async with asyncio.timeout(60):
+            await sees(b"> ")
+            os.write(ours, b"run work on box\n")
+            await sees(b"running work")
+            os.write(ours, b"sta")
+            await sees(b"> sta")
+            release.set()
+            await sees(b"\x1b[K\\x1b[31mred\r\n> sta")  # nor does a command drive the terminal
+            await sees(b"exit status 0.\r\n> sta")
+            os.write(ours, b"\x15\x04")  # take it back, and leave
+            assert await talk.wait() == 0
+    finally:
+        os.close(ours)
