@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -102,6 +101,8 @@ def connect_in_folder(folder: Path, name: str) -> socket.socket:
                 return connecting
         finally:
             os.close(folder_fd)
+        import tempfile  # 29 ms, and only systems without /proc come here
+
         with tempfile.TemporaryDirectory(prefix="fh") as short:
             (Path(short) / "s").symlink_to(folder)
             connecting.connect(os.fspath(Path(short) / "s" / name))

@@ -36,7 +36,12 @@ from farhand_daemon.supervisor.records import (
     SupervisorLoss,
     started_from,
 )
-from farhand_daemon.supervisor.recovery import judge_spool, loss_of, supervisor_socket
+from farhand_daemon.supervisor.recovery import (
+    judge_spool,
+    loss_of,
+    remove_dead_sockets,
+    supervisor_socket,
+)
 from farhand_daemon.supervisor.supply import SupervisorSupply
 
 _ADOPTION_S = 5.0  # a stopped supervisor may answer later; the daemon does not wait for it
@@ -185,6 +190,7 @@ class SupervisorPool:
             handle.close()
         while self._threads:
             await asyncio.wait(self._threads)
+        remove_dead_sockets(self._sockets_dir)
 
     # -- supervisors -------------------------------------------------------------------------------
 

@@ -81,6 +81,22 @@ def supervisor_socket(path: Path) -> str | None:
         reader.close()
 
 
+def remove_dead_sockets(folder: Path) -> None:
+    """Remove the sockets of supervisors that were killed; the others remove their own."""
+    for name in os.listdir(folder):
+        pid = name.removesuffix(".sock")
+        if pid.isdecimal() and not _exists(int(pid)):
+            (folder / name).unlink(missing_ok=True)
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):  # of another account: the number has a new owner
+        return False
+    return True
+
+
 def _is_alive(supervisor: dict[str, object]) -> bool:
     pid, start_time = supervisor.get("pid"), supervisor.get("start_time")
     return (

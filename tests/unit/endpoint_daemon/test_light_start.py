@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 _HEAVY = ("cryptography", "http.client", "farhand_control_plane", "httpx", "pydantic")
+_HEAVY += ("shutil", "tempfile")
 
 
 def _loaded(program: str) -> set[str]:
