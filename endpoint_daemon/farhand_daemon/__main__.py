@@ -3,78 +3,34 @@
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from farhand_daemon.paths import Home, find_home, prepare_home
-from farhand_shared.errors import FarhandError
-from farhand_shared.version import __version__
+from farhand_daemon.command_line import Misuse, parse
+from farhand_daemon.paths import Home, find_home, prepare_home, remove_leftovers
+from farhand_shared.errors import FarhandError, NotAllowed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one verb and return its exit status: 0, 1 for an error, 2 for misuse."""
-    options = _parser().parse_args(argv)
     try:
+        options = parse(sys.argv[1:] if argv is None else argv)
         home = find_home(options.home, os.environ)
-        status: int = options.verb(home, options)
-        return status
+        return _VERBS[options.verb](home, options)
+    except Misuse as error:
+        print(f"farhandd: {error}", file=sys.stderr)
+        return 2
     except FarhandError as error:
         print(f"farhandd: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        reason = f"{where}{error.strerror or error}"
+        print(f"farhandd: cannot {options.verb}: {reason}; see farhandd doctor", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("farhandd: interrupted", file=sys.stderr)
         return 130
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="farhandd", description="The daemon that runs commands on this machine for Farhand."
-    )
-    parser.add_argument("--version", action="version", version=f"farhandd {__version__}")
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument(
-        "--home",
-        metavar="DIR",
-        help="where its files are (default: FARHAND_DAEMON_HOME, else the platform's data folder)",
-    )
-
-    enroll = verbs.add_parser(
-        "enroll", parents=[common], help="make this computer a machine of an instance"
-    )
-    enroll.add_argument("url", metavar="URL", help="address of the control plane")
-    enroll.add_argument("--name", help="what to call it (default: the host name)")
-    enroll.add_argument("--code-stdin", action="store_true", help="read the code without a prompt")
-    enroll.add_argument(
-        "--trust", choices=("trusted", "off"), help="off: enrol without running anything yet"
-    )
-    enroll.add_argument("--chosen-by", choices=("up", "preset"), help=argparse.SUPPRESS)
-    enroll.add_argument(
-        "--no-wait", action="store_true", help="do not wait for the maker of the code to confirm"
-    )
-    enroll.add_argument("--force", action="store_true", help="replace the identity of this home")
-    enroll.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
-    enroll.set_defaults(verb=_enroll)
-
-    run = verbs.add_parser("run", parents=[common], help="run the daemon until it is stopped")
-    run.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
-    run.add_argument("--link-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
-    run.add_argument("--enrol-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
-    run.set_defaults(verb=_run)
-
-    status = verbs.add_parser("status", parents=[common], help="say whether it is connected")
-    status.add_argument("--json", action="store_true", help="the same for programs")
-    status.set_defaults(verb=_status)
-
-    doctor = verbs.add_parser(
-        "doctor", parents=[common], help="find what is wrong and how to fix it"
-    )
-    doctor.add_argument("--json", action="store_true", help="the same for programs")
-    doctor.set_defaults(verb=_doctor)
-
-    # The daemon's own helper process; not for people, so it has no help text.
-    renew = verbs.add_parser("renew-certificate", parents=[common])
-    renew.set_defaults(verb=_renew)
-    return parser
 
 
 def _enroll(home: Home, options: argparse.Namespace) -> int:
@@ -112,6 +68,7 @@ def _run(home: Home, options: argparse.Namespace) -> int:
     prepare_home(home)
     load_machine_file(home.machine_file)
     with HomeLock.take(home):
+        remove_leftovers(home)
         identity = with_addresses(
             home, identity, link=options.link_address, enrol=options.enrol_address
         )
@@ -145,10 +102,23 @@ def _renew(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.channels import clean_grpc_environment
 
     clean_grpc_environment()
-    from farhand_daemon.renew import renew_certificate
+    from farhand_daemon.renew import EXIT_REFUSED, renew_certificate
 
-    renew_certificate(home)
+    try:
+        renew_certificate(home)
+    except NotAllowed as error:
+        print(f"farhandd: {error}", file=sys.stderr)
+        return EXIT_REFUSED
     return 0
+
+
+_VERBS: Final[dict[str, Callable[[Home, argparse.Namespace], int]]] = {
+    "enroll": _enroll,
+    "run": _run,
+    "status": _status,
+    "doctor": _doctor,
+    "renew-certificate": _renew,
+}
 
 
 if __name__ == "__main__":

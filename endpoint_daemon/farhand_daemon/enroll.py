@@ -31,6 +31,7 @@ from farhand_shared.version import CAPABILITY, __version__
 from farhand_shared.words import six_words
 
 _NAME_MAX: Final = 64
+_CODE_TRIES: Final = 3
 _STATUS_FIRST_S: Final = 0.1  # `farhand up` confirms at once, people take their time
 _STATUS_EVERY_S: Final = 2.0
 
@@ -54,6 +55,7 @@ class Talk:
     say: Callable[[str], None]
     tell: Callable[[dict[str, Any]], None]  # Any: JSON
     ask: Callable[[str], str]  # with a prompt on a terminal; "" at the end of input
+    again: bool = False  # somebody sits there who can be asked again
 
 
 def talk_on_terminal(*, as_json: bool) -> Talk:
@@ -72,7 +74,7 @@ def talk_on_terminal(*, as_json: bool) -> Talk:
             print(prompt, end="", file=out, flush=True)
         return sys.stdin.readline()
 
-    return Talk(say, tell, ask)
+    return Talk(say, tell, ask, again=sys.stdin.isatty())
 
 
 def enrol(home: Home, options: EnrolOptions, talk: Talk) -> MachineCredentials:
@@ -96,6 +98,7 @@ def enrol(home: Home, options: EnrolOptions, talk: Talk) -> MachineCredentials:
         write_machine_file(home.machine_file, machine)
     store_identity(home, identity)
     home.pending_file.unlink(missing_ok=True)
+    home.status_file.unlink(missing_ok=True)  # it told of the identity before
     return identity
 
 
@@ -109,10 +112,21 @@ def _check_name(name: str) -> str:
 
 
 def _read_code(options: EnrolOptions, talk: Talk) -> EnrolmentCode:
-    line = talk.ask("Enrolment code (FH1-…): " if options.prompt_for_code else "")
-    if not line.strip():
-        raise InvalidInput("cannot enrol: no code was given; type the one that its maker sees")
-    return parse_code(line)
+    prompt = "Enrolment code (FH1-…): " if options.prompt_for_code else ""
+    tries_left = _CODE_TRIES if talk.again and options.prompt_for_code else 1
+    while True:
+        line = talk.ask(prompt)
+        tries_left -= 1
+        try:
+            if not line.strip():
+                raise InvalidInput(
+                    "cannot enrol: no code was given; type the one that its maker sees"
+                )
+            return parse_code(line)
+        except InvalidInput as error:
+            if not line or not tries_left:  # no line at all: Ctrl-D
+                raise
+            talk.say(str(error))
 
 
 def _check_pin(url: str, found: Discovery, code: EnrolmentCode) -> None:
@@ -142,9 +156,11 @@ def _choose_trust(home: Home, options: EnrolOptions, talk: Talk) -> tuple[Machin
     if talk.ask("Type yes to trust it: ").strip().lower() != "yes":
         raise NotAllowed(
             "cannot enrol: the answer was not yes, so nothing was sent and the code is still good; "
-            "use --trust off to enrol a machine that runs nothing yet"
+            "answer yes (piped: in the line after the code), or use --trust off to enrol a machine "
+            "that runs nothing yet"
         )
-    return MachineFile(trust_level="trusted", chosen_by="typed"), True
+    chosen_by = "typed" if options.prompt_for_code else "preset"
+    return MachineFile(trust_level="trusted", chosen_by=chosen_by), True
 
 
 def _key_for(home: Home, code: EnrolmentCode) -> bytes:

@@ -5,11 +5,15 @@ The home is ``--home``, else ``FARHAND_DAEMON_HOME``, else the platform's data f
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from farhand_shared.errors import InvalidInput, Unavailable
+
+_LEFTOVER: Final = re.compile(r"\.[a-z.]+\.[0-9]+\.[0-9a-f]{8}")  # see _new_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,13 @@ def write_private(path: Path, data: bytes) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def remove_leftovers(home: Home) -> None:
+    """Remove files that a crash kept from getting their name; only with the home's lock."""
+    for path in home.root.iterdir():
+        if _LEFTOVER.fullmatch(path.name):
+            path.unlink(missing_ok=True)
 
 
 def _new_file(folder: Path, name: str) -> tuple[int, Path]:

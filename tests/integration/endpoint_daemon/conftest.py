@@ -31,13 +31,15 @@ class Farhandd:
     started: list[asyncio.subprocess.Process] = field(default_factory=list)
 
     async def start(self, *arguments: str, **options: object) -> asyncio.subprocess.Process:
+        return await self.start_bare(*arguments, "--home", str(self.home), **options)
+
+    async def start_bare(self, *arguments: str, **options: object) -> asyncio.subprocess.Process:
+        """Start it without naming the home."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
             "farhand_daemon",
             *arguments,
-            "--home",
-            str(self.home),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -50,9 +52,14 @@ class Farhandd:
         """Run to the end with this standard input."""
         return await self.wait(await self.start(*arguments), typed=typed)
 
+    async def call_bare(self, *arguments: str) -> Ended:
+        """Run to the end without naming the home."""
+        return await self.wait(await self.start_bare(*arguments))
+
     async def wait(self, process: asyncio.subprocess.Process, *, typed: str = "") -> Ended:
         async with asyncio.timeout(EXIT_DEADLINE_S):
-            out, err = await process.communicate(typed.encode())
+            piped = typed.encode() if process.stdin is not None else None
+            out, err = await process.communicate(piped)
         assert process.returncode is not None
         return Ended(process.returncode, out.decode(), err.decode())
 

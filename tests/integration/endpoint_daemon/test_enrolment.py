@@ -1,6 +1,9 @@
 """Enrolment by the real command against a control plane on real sockets."""
 
+import asyncio
 import json
+import os
+import sys
 
 from tests.fakes.fake_control_plane import FakeControlPlane, fake_control_plane
 from tests.integration.endpoint_daemon.conftest import Ended, Farhandd
@@ -66,6 +69,63 @@ async def test_trusted_is_not_chosen_by_an_option_alone(
         "enroll", plane.url, "--no-wait", "--trust", "trusted", typed=plane.make_code()
     )
     assert "not yes" in _one_line(ended)
+
+
+async def test_an_administrator_enrols_trusted_with_code_and_yes_in_a_pipe(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    arguments = ("enroll", plane.url, "--code-stdin", "--trust", "trusted", "--no-wait")
+    code = plane.make_code()
+    said = _one_line(await farhandd.call(*arguments, typed=code + "\n"))
+    assert "in the line after the code" in said
+    ended = await farhandd.call(*arguments, typed=f"{code}\nyes\n")
+    assert ended.status == 0, ended.stderr
+    assert 'chosen_by = "preset"' in (farhandd.home / "machine.toml").read_text()
+    told = (await farhandd.call("enroll", "--help")).stdout
+    assert "printf '%s\\nyes\\n' \"$CODE\" | farhandd enroll URL --code-stdin" in told
+    assert 'trust_level = "trusted"' in told
+
+
+async def test_on_a_terminal_a_mistyped_code_is_asked_for_again(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    code = plane.make_code()
+    wrong = code[:-1] + ("A" if code[-1] != "A" else "B")
+
+    async def typed(*lines: str) -> Ended:
+        """Type these lines on a terminal of its own."""
+        ours, theirs = os.openpty()
+        os.write(ours, "".join(line + "\n" for line in lines).encode())
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "farhand_daemon", "enroll", plane.url, "--no-wait"),
+            *("--trust", "off", "--home", str(farhandd.home)),
+            stdin=theirs,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        os.close(theirs)
+        farhandd.started.append(process)
+        ended = await farhandd.wait(process)
+        os.close(ours)
+        return ended
+
+    ended = await typed(wrong, wrong, wrong, code)
+    assert "mistyped" in _one_line(ended)
+    assert ended.stdout.count("Enrolment code") == 3
+    ended = await typed(wrong, "", code)
+    assert ended.status == 0, ended.stderr
+    assert ended.stdout.count("Enrolment code") == 3
+
+
+async def test_a_mistyped_code_in_a_pipe_ends_it(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    code = plane.make_code()
+    ended = await farhandd.call(
+        "enroll", plane.url, "--no-wait", "--trust", "off", typed=f"{code[:-2]}\n{code}\n"
+    )
+    assert "enrolment code" in _one_line(ended)
+    assert not plane.machines
 
 
 async def test_a_preset_machine_file_is_kept(plane: FakeControlPlane, farhandd: Farhandd) -> None:

@@ -1,0 +1,161 @@
+"""What may be typed after ``farhandd``, and what is said when something else was.
+
+Misuse is one line like every error: "cannot …: reason; what to do", with exit status 2.
+"""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+from farhand_shared.version import __version__
+
+INNER_VERBS: Final = ("renew-certificate",)  # the daemon's own helpers: never named to people
+_HOME_HELP: Final = "where its files are (default: FARHAND_DAEMON_HOME, else the data folder)"
+
+_UNATTENDED: Final = """\
+without a person, an administrator gives the code and the answer as two lines,
+  printf '%s\\nyes\\n' "$CODE" | farhandd enroll URL --code-stdin --trust trusted
+or writes the machine file into the home before; then only the code is read:
+  machine.toml:   trust_level = "trusted"
+                  chosen_by = "preset"
+the code is never taken from the command line or the environment, where others could see it."""
+
+
+class Misuse(Exception):
+    """Something was typed that is no command; the text is fit for the person who typed it."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises Misuse where argparse would print its usage."""
+
+    def __init__(self, prog: str, *, cannot: str, description: str, epilog: str = "") -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        self._cannot = cannot
+
+    def error(self, message: str) -> NoReturn:
+        raise Misuse(f"cannot {self._cannot}: {message}; see {self.prog} --help")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verb:
+    does: str  # for the list of verbs
+    cannot: str  # as it stands after "cannot"
+    description: str
+    options: Callable[[argparse.ArgumentParser], None]
+    epilog: str = ""
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """Return the options with ``verb`` and ``home``; Misuse unless they are a command."""
+    at = 0
+    while at < len(argv) and argv[at].startswith("-"):
+        at += 2 if argv[at] == "--home" else 1
+    options = _top().parse_args(argv[:at])
+    if at >= len(argv):
+        raise Misuse("cannot tell what to do: no verb was given; see farhandd --help")
+    options.verb = argv[at]
+    verb = _VERBS.get(options.verb)
+    if verb is None and options.verb not in INNER_VERBS:
+        raise Misuse(f"cannot do {options.verb!r}: there is no such verb; see farhandd --help")
+    if verb is None:
+        verb = _Verb(does="", cannot=options.verb, description="", options=lambda _: None)
+    parser = _Parser(
+        f"farhandd {options.verb}",
+        cannot=verb.cannot,
+        description=verb.description,
+        epilog=verb.epilog,
+    )
+    # Without a default, or it would replace what stood before the verb.
+    parser.add_argument("--home", metavar="DIR", default=argparse.SUPPRESS, help=_HOME_HELP)
+    verb.options(parser)
+    _, unknown = parser.parse_known_args(argv[at + 1 :], options)
+    if unknown:
+        parser.error(f"{' '.join(map(repr, unknown))} is not understood")
+    return options
+
+
+def _top() -> _Parser:
+    width = max(map(len, _VERBS))
+    verbs = "\n".join(f"  {name:<{width}}  {verb.does}" for name, verb in _VERBS.items())
+    parser = _Parser(
+        "farhandd",
+        cannot="tell what to do",
+        description="The daemon that runs commands on this machine for Farhand.",
+        epilog=f"verbs (farhandd VERB --help says more):\n{verbs}",
+    )
+    parser.usage = "farhandd [--home DIR] VERB …"
+    parser.add_argument("--version", action="version", version=f"farhandd {__version__}")
+    parser.add_argument("--home", metavar="DIR", help=_HOME_HELP)
+    return parser
+
+
+def _enroll(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("url", metavar="URL", help="address of the control plane")
+    parser.add_argument("--name", help="what to call it (default: the host name)")
+    parser.add_argument(
+        "--code-stdin",
+        action="store_true",
+        help="read the code, and the yes after it, from standard input without a prompt",
+    )
+    parser.add_argument(
+        "--trust",
+        choices=("trusted", "off"),
+        help="trusted: commands run as this account (needs the yes); off: nothing runs yet",
+    )
+    parser.add_argument("--chosen-by", choices=("up", "preset"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--no-wait", action="store_true", help="do not wait for the maker of the code to confirm"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the identity of this home")
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
+
+
+def _run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
+    parser.add_argument("--link-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--enrol-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
+
+
+def _as_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="the same for programs")
+
+
+_VERBS: Final = {
+    "enroll": _Verb(
+        does="make this computer a machine of an instance",
+        cannot="enrol",
+        description="Make this computer a machine of an instance: asks for the enrolment code and "
+        "for a\ntyped yes, shows six words, and waits until the code's maker has confirmed them.",
+        options=_enroll,
+        epilog=_UNATTENDED,
+    ),
+    "run": _Verb(
+        does="run the daemon until it is stopped",
+        cannot="run",
+        description="Stay connected and run commands until stopped. Ctrl-C ends running commands; "
+        "TERM leaves\nthem running, and the next farhandd run takes them over. Exit status 3: the "
+        "server does not\nwant this machine any more.",
+        options=_run,
+    ),
+    "status": _Verb(
+        does="say whether it is connected",
+        cannot="show the status",
+        description="Say what this machine is and how its link stands, with or without a running "
+        "daemon.",
+        options=_as_json,
+    ),
+    "doctor": _Verb(
+        does="find what is wrong and how to fix it",
+        cannot="look what is wrong",
+        description="Check each thing that a working machine needs, and say what was found and "
+        "the next step.",
+        options=_as_json,
+    ),
+}
