@@ -21,7 +21,7 @@ from farhand_daemon.link_client import LinkClient
 from farhand_daemon.machine_file import Ceiling
 from farhand_daemon.paths import Home
 from farhand_daemon.process_identity import boot_id
-from farhand_daemon.status import StatusFile
+from farhand_daemon.status import StatusFile, way_back
 from farhand_daemon.supervisor.fork_client import ForkServer
 from farhand_daemon.supervisor.records import StopReason
 from farhand_daemon.warden import Warden
@@ -59,7 +59,7 @@ class Daemon:
         self._environment = CommandEnvironment(os.environb)
         self._link = DaemonLink()
         self._captured: asyncio.Task[None] | None = None
-        self._told_name = ""
+        self._told = ""  # what was said last
 
     async def run(self, *, lifeline: int | None = None) -> int:
         """Return the exit status. ``lifeline``: a descriptor whose end means Leave."""
@@ -141,10 +141,8 @@ class Daemon:
 
     async def _not_wanted(self, bye: Bye, warden: Warden) -> int:
         """The server is done with this machine: nothing may go on running for a revoked one."""
-        _say(
-            f"cannot stay connected: the server says {bye.code}: {bye.message or 'no reason'}; "
-            "ask whoever runs it, or enrol again with farhandd enroll URL --force"
-        )
+        reason = bye.message.partition("; ")[0] or "the server gives no reason"
+        _say(f"cannot stay connected: {reason} ({bye.code}); {way_back(bye.code)}")
         self._log.write("not_wanted", code=bye.code, message=bye.message)
         if bye.code == "revoked":
             await warden.stop(StopReason.CANCEL)
@@ -152,17 +150,26 @@ class Daemon:
         return EXIT_NOT_WANTED
 
     def _connected(self, name: str) -> None:
-        if self._told_name != name:
-            self._told_name = name
-            _say(f"connected as {name}")
+        self._tell_once(f"connected as {name}")
         if self._captured is None:
             self._captured = asyncio.create_task(self._capture(), name="login-environment")
 
-    def _offline(self, reason: str) -> None:
+    def _offline(self, reason: str, bye: str) -> None:
         """Say once per outage what is wrong; the log has every try."""
-        if self._told_name != "-":
-            self._told_name = "-"
-            _say(f"cannot connect: {reason}; trying again until it works")
+        if bye == "pending":
+            self._tell_once("waiting to be confirmed: the code's maker compares the six words")
+        elif reason.startswith("cannot "):
+            self._tell_once(reason, kind="offline")
+        else:
+            self._tell_once(
+                f"cannot connect: {reason}; trying again until it works", kind="offline"
+            )
+
+    def _tell_once(self, text: str, *, kind: str = "") -> None:
+        """Say something unless the last thing said was of this kind (or the same)."""
+        if self._told != (kind or text):
+            self._told = kind or text
+            _say(text)
 
     async def _capture(self) -> None:
         """Learn the login environment, after connecting because a profile may take seconds."""

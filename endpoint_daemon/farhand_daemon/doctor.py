@@ -20,11 +20,12 @@ from farhand_daemon.enrol_client import EnrolmentClient
 from farhand_daemon.identity import MachineCredentials, load_identity
 from farhand_daemon.machine_file import load_machine_file
 from farhand_daemon.paths import Home, prepare_home
-from farhand_daemon.status import read_status, running_pid
+from farhand_daemon.status import DaemonStatus, read_status, running_pid, way_back
 from farhand_shared import limits, pki
 from farhand_shared.errors import FarhandError
 
 _LINK_READY_S: Final = 10.0
+_UNWANTED: Final = ("revoked", "quarantined")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,8 @@ def _checks(home: Home) -> Iterator[Check]:
         yield _bad("identity", *_split(error))
         return
     yield _ok("identity", f"{identity.machine_name} of {identity.instance_name}")
-    yield _certificate(identity)
+    last = read_status(home)
+    yield _certificate(identity, "" if last is None else last.renewal_problem)
     try:
         found = discover(identity.server_url)
     except FarhandError as error:
@@ -74,8 +76,14 @@ def _checks(home: Home) -> Iterator[Check]:
         yield _clock(found)
         yield _root(identity, found)
     yield _link(identity)
-    yield _try("enrolment", lambda: _enrolment(identity))
-    yield _daemon(home)
+    server_says = ""
+    try:
+        server_says, name = _enrolment(identity)
+    except FarhandError as error:
+        yield _bad("enrolment", *_split(error))
+    else:
+        yield _judged(server_says, name)
+    yield _daemon(running_pid(home), last, server_says)
 
 
 def _ok(check: str, result: str) -> Check:
@@ -146,11 +154,16 @@ def _login_environment() -> Check:
     return _ok("environment", f"PATH {path}")
 
 
-def _certificate(identity: MachineCredentials) -> Check:
+def _certificate(identity: MachineCredentials, renewal_problem: str) -> Check:
     now = datetime.now(UTC)
     end = identity.not_after
     if now < datetime.fromtimestamp(identity.not_before_ms / 1000, tz=UTC):
         return _bad("certificate", "it is not valid yet", "set this machine's clock")
+    if renewal_problem:
+        result, _, step = renewal_problem.rpartition("; ")
+        if not result or step.startswith("enrol"):
+            step = way_back("")
+        return _bad("certificate", f"until {end:%Y-%m-%d}: {result or renewal_problem}", step)
     if now <= end:
         return _ok("certificate", f"until {end:%Y-%m-%d %H:%M} UTC")
     if now <= end + timedelta(days=limits.RENEW_GRACE_DAYS):
@@ -159,7 +172,7 @@ def _certificate(identity: MachineCredentials) -> Check:
             f"it ended on {end:%Y-%m-%d}",
             "run farhandd run where the control plane can be reached: it renews by itself",
         )
-    return _bad("certificate", f"it ended on {end:%Y-%m-%d}", "run farhandd enroll URL --force")
+    return _bad("certificate", f"it ended on {end:%Y-%m-%d}", way_back(""))
 
 
 def _clock(found: Discovery) -> Check:
@@ -210,27 +223,34 @@ def _link(identity: MachineCredentials) -> Check:
     return _ok("link", f"mutual TLS with {address} under the pinned root")
 
 
-def _enrolment(identity: MachineCredentials) -> Check:
+def _enrolment(identity: MachineCredentials) -> tuple[str, str]:
+    """Return what the server calls this machine: its status and its name."""
     with EnrolmentClient(identity.enrol_address, identity.root_pem.encode()) as client:
-        status, name = client.status(
+        return client.status(
             machine_id=identity.machine_id,
             key_pem=identity.key_pem.encode(),
             certificate_der=pki.certificate_der(identity.certificate_pem.encode()),
         )
+
+
+def _judged(status: str, name: str) -> Check:
     if status == "active":
         return _ok("enrolment", f"active as {name}")
     step = {
         "pending": "let the code's maker compare the six words and confirm",
-        "revoked": "run farhandd enroll URL --force with a new code",
+        "revoked": way_back(status),
+        "quarantined": way_back(status),
     }.get(status, "ask whoever runs the control plane")
     return _bad("enrolment", f"the server calls this machine {status}", step)
 
 
-def _daemon(home: Home) -> Check:
-    pid = running_pid(home)
+def _daemon(pid: int | None, last: DaemonStatus | None, server_says: str) -> Check:
+    if pid is None and server_says in _UNWANTED:
+        return _bad("daemon", "it is not running, and would not stay", way_back(server_says))
+    if pid is None and last is not None and last.state == "ended":
+        return _bad("daemon", f"it has ended: {last.reason} ({last.bye})", way_back(last.bye))
     if pid is None:
         return _bad("daemon", "it is not running", "start it with farhandd run")
-    last = read_status(home)
     if last is None or last.state != "connected":
         reason = "" if last is None or not last.reason else f": {last.reason}"
         state = "starting" if last is None else last.state

@@ -31,6 +31,13 @@ _COMPACT_BYTES = 8 << 20  # rewriting fewer is not worth a file
 _RECEIPTS_WAIT_S = 1.0  # a receipt lost in a crash has the server asked once more, no more
 
 
+_Waiting = tuple[bytes, "asyncio.Future[None]", Callable[[], None]]  # line, durable, then
+
+
+def nothing() -> None:
+    """Do nothing: for who has nothing to be told."""
+
+
 class Decision(StrEnum):
     """What to do with an offered attempt."""
 
@@ -51,7 +58,7 @@ class Journal:
         self._compacted_size = size
         self._fd = _append_to(path)
         self._torn = False  # bytes after `_size` are of a write that failed
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._waiting: list[_Waiting] = []
         self._receipts: list[tuple[bytes, Callable[[], None]]] = []
         self._flushing: asyncio.Future[None] | None = None
         self._receipt_timer: asyncio.TimerHandle | None = None
@@ -94,23 +101,26 @@ class Journal:
             return Decision.CONFLICT
         return Decision.EXISTING
 
-    async def record_start(self, attempt_id: str, input_digest: bytes) -> None:
+    async def record_start(
+        self, attempt_id: str, input_digest: bytes, then: Callable[[], None] = nothing
+    ) -> None:
         """Write that this attempt is started; on disk when it returns.
 
-        OSError: it is not in the journal and must not be started. The id is taken from the moment
-        of the call, so that a second offer meanwhile is already EXISTING.
+        `then` is called the moment it is on disk. OSError: it is not in the journal and must not be
+        started. The id is taken from the moment of the call, so that a second offer meanwhile is
+        already EXISTING.
         """
         if attempt_id in self.entries:
             raise ValueError(f"cannot journal {attempt_id}: it is in the journal already")
         entry = self._new(EntryState.JOURNALLED, input_digest=input_digest)
-        await self._record(attempt_id, entry, start_line(attempt_id, entry))
+        await self._record(attempt_id, entry, start_line(attempt_id, entry), then)
 
     async def record_tombstone(self, attempt_id: str, reason: str) -> None:
         """Write that this attempt must never start; on disk when it returns. Known ids stay."""
         if attempt_id in self.entries:
             return
         entry = self._new(EntryState.TOMBSTONED, reason=reason)
-        await self._record(attempt_id, entry, tombstone_line(attempt_id, entry))
+        await self._record(attempt_id, entry, tombstone_line(attempt_id, entry), nothing)
 
     def record_receipt(self, attempt_id: str, result_hash: bytes, then: Callable[[], None]) -> None:
         """Note that the server has the result; `then` is called once that is on disk.
@@ -159,10 +169,12 @@ class Journal:
             reason=reason,
         )
 
-    async def _record(self, attempt_id: str, entry: JournalEntry, line: bytes) -> None:
+    async def _record(
+        self, attempt_id: str, entry: JournalEntry, line: bytes, then: Callable[[], None]
+    ) -> None:
         durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.entries[attempt_id] = entry
-        self._waiting.append((line, durable))
+        self._waiting.append((line, durable, then))
         self._begin_flush()
         try:
             await asyncio.shield(durable)
@@ -189,7 +201,7 @@ class Journal:
         starts, self._waiting = self._waiting, []
         receipts, self._receipts = self._receipts, []
         batch = _Batch(starts, receipts)
-        content = b"".join(line for line, _ in (*starts, *receipts))
+        content = b"".join([line for line, _, _ in starts] + [line for line, _ in receipts])
         compact = self._size - self._compacted_size > _COMPACT_BYTES
         if len(starts) == 1 and not compact:
             self._settle(batch, self._write(content, None))
@@ -231,17 +243,19 @@ class Journal:
     def _settle(self, batch: _Batch, error: OSError | None) -> None:
         """Tell those who wait how the flush went, and flush for those who came meanwhile."""
         flushing, self._flushing = self._flushing, None
-        if error is None:
-            for _, then in batch.receipts:
+        for _, durable, then in batch.starts:
+            if error is None:
                 then()
-        else:
-            self._receipts = [*batch.receipts, *self._receipts]
-        for _, durable in batch.starts:
             if not durable.done():
                 if error is None:
                     durable.set_result(None)
                 else:
                     durable.set_exception(error)
+        if error is None:
+            for _, then in batch.receipts:
+                then()
+        else:
+            self._receipts = [*batch.receipts, *self._receipts]
         if self._waiting:
             self._begin_flush()
         elif self._receipts and self._receipt_timer is None:
@@ -259,7 +273,7 @@ class _Batch:
 
     def __init__(
         self,
-        starts: list[tuple[bytes, asyncio.Future[None]]],
+        starts: list[_Waiting],
         receipts: list[tuple[bytes, Callable[[], None]]],
     ) -> None:
         self.starts, self.receipts = starts, receipts

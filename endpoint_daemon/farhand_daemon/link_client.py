@@ -16,11 +16,11 @@ from farhand_daemon.channels import channel_options, mutual_tls
 from farhand_daemon.event_log import EventLog
 from farhand_daemon.identity import MachineCredentials, store_identity
 from farhand_daemon.paths import Home
-from farhand_daemon.renew import renew_in_process, renewal_is_due
+from farhand_daemon.renew import has_ended, renew_in_process, renewal_is_due
 from farhand_daemon.status import StatusFile
 from farhand_daemon.stream import LinkStream, StreamEnded
 from farhand_shared.backoff import Backoff
-from farhand_shared.errors import FarhandError
+from farhand_shared.errors import FarhandError, NotAllowed
 from farhand_shared.limits import BACKOFF_CAP_S
 from farhand_shared.link_actions import DaemonAction
 from farhand_shared.link_daemon import DaemonLink
@@ -31,6 +31,8 @@ _SLEPT_S: Final = 10.0
 _RECYCLE_S: Final = (20 * 60.0, 40 * 60.0)
 _ASK_ADDRESS_AFTER: Final = 3  # failed dials in a row, then the addresses are looked up again
 _RENEW_AGAIN_S: Final = 600.0  # between tries of a renewal that failed
+_REFUSED_AGAIN_S: Final = 3600.0  # of one that was refused: a person has to see to it
+_PENDING_AGAIN_S: Final = 5.0  # somebody compares six words now, and then waits for this machine
 
 
 class Worker(Protocol):
@@ -62,7 +64,7 @@ class LinkClient:
         status: StatusFile,
         log: EventLog,
         on_connected: Callable[[str], None],
-        on_offline: Callable[[str], None],
+        on_offline: Callable[[str, str], None],  # reason, code of the replica's goodbye or ""
     ) -> None:
         self._home = home
         self._identity = identity
@@ -76,7 +78,10 @@ class LinkClient:
         self._stream: LinkStream | None = None
         self._failures = 0
         self._dial_now = asyncio.Event()
+        self._renewing = asyncio.Lock()
         self._renew_after = 0.0
+        self._renewal_problem = ""
+        self._refused = False  # the last renewal, by the server
 
     def wake(self) -> None:
         """Let the writer look for what has become due."""
@@ -89,11 +94,14 @@ class LinkClient:
         try:
             while True:
                 await self._renew_if_due()
+                if has_ended(self._identity):
+                    await self._wait_to_renew()
+                    continue
                 ended = await self._serve_one_stream()
                 if ended.bye is not None and not ended.bye.retry:
                     return ended.bye
                 if not ended.recycle:
-                    await self._pause()
+                    await self._pause(ended.bye)
         finally:
             watch.cancel()
 
@@ -144,12 +152,14 @@ class LinkClient:
     def _over(self, ended: StreamEnded) -> None:
         reason = str(ended)
         bye = ended.bye.code if ended.bye is not None else ""
-        self._log.write("stream_ended", reason=reason, bye=bye, recycle=ended.recycle)
+        last = self._status.current
+        if bye != "pending" or last is None or last.bye != bye:  # once is enough to be told
+            self._log.write("stream_ended", reason=reason, bye=bye, recycle=ended.recycle)
         if not ended.recycle:
             wanted = ended.bye is None or ended.bye.retry
             self._tell("offline" if wanted else "ended", reason=reason, bye=bye)
             if wanted:
-                self._on_offline(reason)
+                self._on_offline(reason, bye)
 
     def _tell(self, state: str, *, reason: str = "", bye: str = "", stream_epoch: int = 0) -> None:
         last = self._status.current
@@ -164,13 +174,14 @@ class LinkClient:
             stream_epoch=stream_epoch,
         )
 
-    async def _pause(self) -> None:
+    async def _pause(self, bye: Bye | None) -> None:
         """Wait before the next dial; a wake of the machine ends the wait."""
-        self._failures += 1
-        if self._failures % _ASK_ADDRESS_AFTER == 0:
+        self._failures = self._failures + 1 if bye is None else 0  # who says goodbye was reached
+        if bye is None and self._failures % _ASK_ADDRESS_AFTER == 0:
             await self._ask_for_addresses()
         self._dial_now.clear()
-        wait_s = min(self._backoff.failed(boot_seconds()), BACKOFF_CAP_S)
+        cap_s = _PENDING_AGAIN_S if bye is not None and bye.code == "pending" else BACKOFF_CAP_S
+        wait_s = min(self._backoff.failed(boot_seconds()), cap_s)
         await self._sleep(wait_s)
         if self._dial_now.is_set():
             self._dial_now.clear()
@@ -216,11 +227,12 @@ class LinkClient:
             await asyncio.sleep(_LOOK_AROUND_S)
             if slept.jumped():
                 self._log.write("woke")
+                self._renew_after = 0.0  # the clock may have been what was refused
                 # What was queued may be withdrawn meanwhile: ask the server before any start.
                 self._end_stream("the machine slept or its clock was set")
                 self._dial_now.set()
-            elif self._renewal_wanted():
-                self._end_stream("the certificate is due for renewal")
+            elif self._stream is not None and await self._renew_if_due():
+                self._end_stream("the certificate was renewed")
             elif self._link.may_start and self._worker.hello_is_stale():
                 self._end_stream("the machine file changed")
 
@@ -231,13 +243,34 @@ class LinkClient:
     def _renewal_wanted(self) -> bool:
         return renewal_is_due(self._identity) and boot_seconds() >= self._renew_after
 
-    async def _renew_if_due(self) -> None:
-        if not self._renewal_wanted():
-            return
-        try:
-            self._identity = await renew_in_process(self._home)
-        except (FarhandError, OSError, TimeoutError) as error:
-            self._renew_after = boot_seconds() + _RENEW_AGAIN_S
-            self._log.write("renewal_failed", reason=str(error))
+    async def _renew_if_due(self) -> bool:
+        """Renew when it is time, while the stream goes on; tell whether the certificate is new."""
+        async with self._renewing:
+            if not self._renewal_wanted():
+                return False
+            try:
+                self._identity = await renew_in_process(self._home)
+            except (FarhandError, OSError) as error:
+                self._refused = isinstance(error, NotAllowed)
+                again_s = _REFUSED_AGAIN_S if self._refused else _RENEW_AGAIN_S
+                self._renew_after = boot_seconds() + again_s
+                self._renewal_problem = str(error)
+                self._log.write("renewal_failed", reason=str(error), refused=self._refused)
+            else:
+                self._refused, self._renewal_problem = False, ""
+                self._log.write("renewed", until=self._identity.not_after.isoformat())
+            self._status.note_renewal(self._renewal_problem)
+            return not self._renewal_problem
+
+    async def _wait_to_renew(self) -> None:
+        """Wait with an ended certificate, which nobody would take: dialling cannot help."""
+        reason = self._renewal_problem or "the certificate has ended"
+        self._tell("offline", reason=reason)
+        self._on_offline(reason, "")
+        if self._refused:
+            await self._ask_for_addresses()  # it may be another server that has its old one
+            self._dial_now.clear()
+            await self._sleep(max(0.0, self._renew_after - boot_seconds()))
         else:
-            self._log.write("renewed", until=self._identity.not_after.isoformat())
+            await self._pause(None)
+            self._renew_after = 0.0

@@ -14,15 +14,21 @@ from typing import Final
 from farhand_daemon.identity import MachineCredentials, load_identity, store_identity
 from farhand_daemon.paths import Home
 from farhand_shared import pki
-from farhand_shared.errors import FarhandError, NotAllowed
+from farhand_shared.errors import NotAllowed, Unavailable
 from farhand_shared.limits import RENEW_GRACE_DAYS
 
+EXIT_REFUSED: Final = 4  # of the process: trying again soon cannot help
 _PROCESS_TIMEOUT_S: Final = 60.0
 
 
 def renewal_is_due(identity: MachineCredentials) -> bool:
     """Tell whether half of the certificate's life (and its jitter) is over."""
     return time.time() * 1000 >= identity.renew_at_ms
+
+
+def has_ended(identity: MachineCredentials) -> bool:
+    """Tell whether the certificate is too old to be shown to anybody."""
+    return time.time() * 1000 > identity.not_after_ms
 
 
 def renew_certificate(home: Home) -> MachineCredentials:
@@ -55,7 +61,10 @@ def renew_certificate(home: Home) -> MachineCredentials:
 
 
 async def renew_in_process(home: Home) -> MachineCredentials:
-    """Renew in a process of its own and return the stored identity; raise what went wrong."""
+    """Renew in a process of its own and return the stored identity.
+
+    NotAllowed: it was refused, and a person has to see to it; other errors may pass.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",  # the working directory must not shadow a module
@@ -71,11 +80,17 @@ async def renew_in_process(home: Home) -> MachineCredentials:
     try:
         async with asyncio.timeout(_PROCESS_TIMEOUT_S):
             _, said = await process.communicate()
+    except TimeoutError:
+        raise Unavailable(
+            f"cannot renew the certificate: no answer within {_PROCESS_TIMEOUT_S:.0f} s; "
+            "see farhandd doctor"
+        ) from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
         text = said.decode(errors="replace").strip().removeprefix("farhandd: ")
-        raise FarhandError(text.splitlines()[-1] if text else "cannot renew the certificate")
+        line = text.splitlines()[-1] if text else "cannot renew the certificate: it failed"
+        raise NotAllowed(line) if process.returncode == EXIT_REFUSED else Unavailable(line)
     return load_identity(home)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from farhand_daemon.identity import load_identity
 from farhand_daemon.machine_file import load_machine_file
 from farhand_daemon.paths import Home
-from farhand_daemon.status import read_status, running_pid
+from farhand_daemon.status import DaemonStatus, read_status, running_pid, way_back
 from farhand_shared.errors import InvalidInput
 from farhand_shared.version import __version__
 
@@ -41,6 +41,7 @@ def show_status(home: Home, *, as_json: bool) -> int:
             "pid": pid,
             "trust_level": level,
             "certificate_until": identity.not_after.isoformat(),
+            "renewal_problem": "" if last is None else last.renewal_problem,
             "version": __version__ if last is None else last.version,
         }
         print(json.dumps(document))
@@ -48,14 +49,22 @@ def show_status(home: Home, *, as_json: bool) -> int:
     link = state if since is None else f"{state} since {since.astimezone():%Y-%m-%d %H:%M:%S}"
     if last is not None and last.reason and state in ("offline", "ended"):
         link += f": {last.reason}"
+    renewal = last.renewal_problem if last is not None else ""
+    until = f"until {identity.not_after.astimezone():%Y-%m-%d %H:%M}"
     for name, value in (
         ("machine", f"{identity.machine_name} ({identity.machine_id})"),
         ("of", f"{identity.instance_name} at {identity.server_url}"),
-        ("daemon", "not running; start it with farhandd run" if pid is None else f"pid {pid}"),
+        ("daemon", f"pid {pid}" if pid is not None else f"not running; {_next_step(last)}"),
         ("link", f"{link} ({identity.link_address})"),
         ("trust level", trust),
-        ("certificate", f"until {identity.not_after.astimezone():%Y-%m-%d %H:%M}"),
+        ("certificate", f"{until}; {renewal}" if renewal else until),
         ("home", str(home.root)),
     ):
         print(f"{name:<12} {value}")
     return 0
+
+
+def _next_step(last: DaemonStatus | None) -> str:
+    if last is not None and last.state == "ended":
+        return way_back(last.bye)
+    return "start it with farhandd run"

@@ -219,8 +219,19 @@ class Warden:
             timeout_ms=plan.execution_timeout_ms or None,
             grace_ms=plan.grace_ms,
         )
+
+        def allowed() -> None:
+            self._link.decision(
+                Decision(
+                    attempt_id=attempt_id,
+                    verdict=Verdict.ALLOW,
+                    plan_hash=plan.digest(),
+                    tier=offer.tier,
+                )
+            )
+
         try:
-            decision = await self._store.start(attempt_id, offer.input_digest, spec)
+            decision = await self._store.start(attempt_id, offer.input_digest, spec, then=allowed)
         except OSError as error:
             self._running.discard(attempt_id)
             reason = (
@@ -230,14 +241,6 @@ class Warden:
             self._refuse(offer, Deny(reason_code="journal_failed", message=reason))
             return
         if decision is StartDecision.STARTED:
-            self._link.decision(
-                Decision(
-                    attempt_id=attempt_id,
-                    verdict=Verdict.ALLOW,
-                    plan_hash=plan.digest(),
-                    tier=offer.tier,
-                )
-            )
             self._log.write("started", attempt=attempt_id, command=offer.command_id)
             self.wake()
         else:
@@ -344,10 +347,14 @@ class Warden:
         if result is not None:
             reports.report_gaps(self._link, handle)
             self._finish(handle.attempt_id, result)
-            self._log.write("ended", attempt=handle.attempt_id, reason=result.reason.value)
+            asyncio.get_running_loop().call_soon(self._log_end, handle.attempt_id, result)
         self._running.discard(handle.attempt_id)
         self._changed.set()
         self._start_queued()
+
+    def _log_end(self, attempt_id: str, result: CommandResult) -> None:
+        """Write it after the result has been sent: somebody waits for that."""
+        self._log.write("ended", attempt=attempt_id, reason=result.reason.value)
 
     # What the stream needs
 

@@ -116,6 +116,8 @@ class FakeControlPlane:
         self.acknowledge_output = True
         self.accept_links = True
         self.renewals = 0
+        self.renewal_refusal = ""  # said instead of renewing
+        self.enrolment_answers = True  # else Status is not there
         self.redeem_then_fail = 0  # how many Redeem answers get lost on the way
         self.http_port = self.enrol_port = self.link_port = 0
         self._changed = asyncio.Condition()
@@ -298,6 +300,8 @@ class FakeControlPlane:
         request: enroll_pb2.StatusRequest,
         context: "grpc.aio.ServicerContext[enroll_pb2.StatusRequest, enroll_pb2.StatusResponse]",
     ) -> enroll_pb2.StatusResponse:
+        if not self.enrolment_answers:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
         identity = pki.check_machine_certificate(
             request.certificate, self.root.certificate_pem, now=datetime.now(UTC)
         )
@@ -316,6 +320,8 @@ class FakeControlPlane:
         request: enroll_pb2.RenewRequest,
         context: "grpc.aio.ServicerContext[enroll_pb2.RenewRequest, enroll_pb2.RenewResponse]",
     ) -> enroll_pb2.RenewResponse:
+        if self.renewal_refusal:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, self.renewal_refusal)
         try:
             identity = pki.check_machine_certificate(
                 request.certificate, self.root.certificate_pem, now=datetime.now(UTC), grace_days=30
@@ -406,6 +412,9 @@ class FakeControlPlane:
 
     def _do(self, machine: FakeMachine, session: _Session, action: ReplicaAction) -> None:
         match action:
+            case HelloAccepted(hello=hello) if machine.status == "pending":
+                machine.hellos.append(hello)
+                session.link.bye(Bye(code="pending", message="not confirmed yet", retry=True))
             case HelloAccepted(hello=hello):
                 self._welcome(machine, session, hello)
             case RecordDecision(decision=decision):

@@ -375,6 +375,45 @@ async def test_a_server_that_is_not_there_is_waited_for(
     assert "Traceback" not in ended.stderr
 
 
+async def test_a_machine_that_is_not_confirmed_yet_waits_quietly(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane, active=False)
+    daemon = await farhandd.start("run")
+    await plane.until(lambda: len(plane.machines[machine_id].hellos) >= 3)  # it asks again
+    plane.machines[machine_id].status = "active"
+    await _eventually(lambda: _logged(farhandd, "connected") == 1)
+    daemon.terminate()
+    ended = await farhandd.wait(daemon)
+    assert ended.status == 0
+    waiting, connected = ended.stderr.splitlines()
+    assert waiting.startswith("farhandd: waiting to be confirmed: ")
+    assert connected == "farhandd: connected as laptop"
+    assert _logged(farhandd, "stream_ended") == 1
+
+
+async def test_a_stop_leaves_neither_lock_nor_sockets(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    leftover = farhandd.home / ".identity.json.4711.0123abcd"  # of a write that a crash cut short
+    leftover.write_text("{}")
+    daemon = await farhandd.start("run")
+    await plane.connected(machine_id)
+    attempt = plane.offer(machine_id, b"sleep 300")
+    await plane.until(lambda: bool(attempt.started))
+    assert not leftover.exists()
+    sockets = farhandd.home / "supervisors"
+    for socket in sockets.iterdir():  # one of them watches the command
+        os.kill(int(socket.stem), signal.SIGKILL)
+    await plane.result(attempt)
+    daemon.terminate()
+    assert (await farhandd.wait(daemon)).status == 0
+    assert not list(sockets.iterdir())
+    assert not (farhandd.home / "daemon.lock").exists()
+    os.killpg(attempt.started[0].pid, signal.SIGKILL)
+
+
 async def test_a_second_daemon_on_the_same_home_is_refused(
     plane: FakeControlPlane, farhandd: Farhandd
 ) -> None:

@@ -1,0 +1,138 @@
+"""The certificate's end: renewed in time, after it, and what is said when it cannot be."""
+
+import asyncio
+import json
+import random
+import time
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from farhand_daemon.identity import load_identity, store_identity
+from farhand_daemon.paths import Home
+from farhand_shared import pki
+from tests.fakes.fake_control_plane import FakeControlPlane
+from tests.integration.endpoint_daemon.conftest import Farhandd
+
+REFUSAL = "cannot renew: this certificate is not known; enrol again"
+
+
+def _age(plane: FakeControlPlane, farhandd: Farhandd, *, days_since_end: float) -> None:
+    """Give the machine a true certificate that ended so long ago."""
+    home = Home(farhandd.home)
+    identity = load_identity(home)
+    old = pki.issue_machine_certificate(
+        plane.root,
+        pki.create_csr(identity.key_pem.encode()),
+        pki.MachineIdentity(instance_id=plane.instance_id, machine_id=identity.machine_id),
+        now=datetime.now(UTC) - timedelta(days=7 + days_since_end),
+    )
+    store_identity(
+        home,
+        identity.with_certificate(
+            key_pem=identity.key_pem.encode(), certificate_der=old, jitter=random.random()
+        ),
+    )
+
+
+def _due(farhandd: Farhandd, *, in_s: float) -> None:
+    """Let the certificate, which is good, become due for renewal."""
+    path = farhandd.home / "identity.json"
+    due_ms = int((time.time() + in_s) * 1000)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "renew_at_ms": due_ms}))
+
+
+async def _status(farhandd: Farhandd) -> dict[str, Any]:
+    return dict(json.loads((await farhandd.call("status", "--json")).stdout))
+
+
+async def _certificate_check(farhandd: Farhandd) -> tuple[bool, str]:
+    items = json.loads((await farhandd.call("doctor", "--json")).stdout)["items"]
+    (item,) = [item for item in items if item["check"] == "certificate"]
+    return item["ok"], f"{item['result']} → {item['next_step']}"
+
+
+async def _renewal_failed(farhandd: Farhandd) -> None:
+    log = farhandd.home / "daemon.log"
+    async with asyncio.timeout(20):
+        while not log.exists() or "renewal_failed" not in log.read_text():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)  # nothing announces it
+
+
+def _streams(farhandd: Farhandd) -> int:
+    """Return how many streams or tries to open one the daemon's log tells the end of."""
+    return (farhandd.home / "daemon.log").read_text().count("stream_ended")
+
+
+async def test_a_certificate_that_ended_is_renewed_before_dialling(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    _age(plane, farhandd, days_since_end=29)
+    assert "it renews by itself" in (await _certificate_check(farhandd))[1]
+    await farhandd.start("run")
+    await plane.connected(machine_id)
+    assert plane.renewals == 1
+    assert _streams(farhandd) == 0
+    assert (await _certificate_check(farhandd))[0]
+
+
+async def test_a_certificate_becomes_new_while_the_link_is_up(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    _due(farhandd, in_s=3)
+    await farhandd.start("run")
+    await plane.connected(machine_id)
+    assert plane.renewals == 0
+    await plane.connected(machine_id, after_epoch=1)  # the new one is shown at once
+    assert plane.renewals == 1
+
+
+async def test_a_refused_renewal_is_said_and_leaves_the_link_alone(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    _due(farhandd, in_s=3)
+    plane.renewal_refusal = REFUSAL
+    await farhandd.start("run")
+    await plane.connected(machine_id)
+    await _renewal_failed(farhandd)
+    status = await _status(farhandd)
+    assert (status["state"], status["renewal_problem"]) == ("connected", REFUSAL)
+    ok, said = await _certificate_check(farhandd)
+    assert not ok
+    assert "this certificate is not known → enrol again with farhandd enroll URL --force" in said
+    assert REFUSAL in (await farhandd.call("status")).stdout
+    assert plane.machines[machine_id].epoch == 1
+
+
+async def test_with_an_ended_certificate_that_is_not_renewed_nobody_dials(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    await farhandd.enrol(plane)
+    _age(plane, farhandd, days_since_end=31)
+    daemon = await farhandd.start("run")
+    await _renewal_failed(farhandd)
+    assert (await _status(farhandd))["state"] == "offline"
+    assert "enrol again with farhandd enroll URL --force" in (await _certificate_check(farhandd))[1]
+    daemon.terminate()
+    ended = await farhandd.wait(daemon)
+    assert ended.status == 0
+    assert ended.stderr.startswith("farhandd: cannot renew the certificate: it ended on ")
+    assert ended.stderr.count("\n") == 1
+    assert _streams(farhandd) == 0
+    assert (farhandd.home / "daemon.log").read_text().count("renewal_failed") == 1
+
+
+async def test_an_ended_certificate_is_renewed_when_the_server_is_back(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await farhandd.enrol(plane)
+    _age(plane, farhandd, days_since_end=1)
+    path = farhandd.home / "identity.json"
+    document = json.loads(path.read_text())
+    path.write_text(json.dumps({**document, "enrol_address": "127.0.0.1:1"}))
+    await farhandd.start("run")
+    # The address is asked for again after some tries that found nobody.
+    await plane.connected(machine_id)
+    assert plane.renewals == 1
