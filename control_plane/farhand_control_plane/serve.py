@@ -7,6 +7,7 @@ lifeline's end is our end.
 
 import asyncio
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -213,10 +214,17 @@ class _Process:
 
 
 def _import_everything() -> None:
-    """Load the modules that take time, while the event loop waits for the database."""
+    """Load the modules that take time, while the event loop waits for the database.
+
+    What they make stays for good: the collector is kept from looking at it, now and later.
+    """
+    gc.disable()
     import uvicorn  # noqa: F401  # for its cost
 
     from farhand_control_plane import wiring  # noqa: F401  # for its cost
+
+    gc.freeze()
+    gc.enable()
 
 
 def _own_machine(settings: Settings) -> str | None:

@@ -1,5 +1,7 @@
 """The arguments of `farhand serve`."""
 
+import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         configure(json_lines=settings.log_format == "json", level=settings.log_level)
         from farhand_control_plane.serve import ServeOptions, serve
 
-        return serve(
+        code = serve(
             settings,
             ServeOptions(
                 lifeline=None if descriptors["--lifeline"] < 0 else descriptors["--lifeline"],
@@ -53,3 +55,8 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     except FarhandError as error:
         sys.stderr.write(f"farhand: {error}\n")
         return 1
+    # All is closed. Taking the interpreter apart, module by module, would cost 0.4 s for nothing.
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
