@@ -109,30 +109,21 @@ def install_daemon(folder: Path) -> Path:
 
 
 def enrol(plane: ControlPlane, farhandd: Path, home: Path) -> None:
+    """Redeem a code, confirm with the words that the machine shows."""
     made = json.loads(plane.farhand("machines", "add", "--name", "bench", "--json").stdout)
-    process = subprocess.Popen(
-        [
-            *(farhandd, "enroll", plane.url, "--home", home, "--code-stdin"),
-            *("--trust", "trusted", "--chosen-by", "preset"),
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
+    command = [farhandd, "enroll", plane.url, "--home", home, "--code-stdin", "--json", "--no-wait"]
+    done = subprocess.run(
+        [*command, "--trust", "trusted", "--chosen-by", "up"],
+        input=made["code"] + "\n",
+        capture_output=True,
         text=True,
         env=plane.env,
+        check=False,
     )
-    assert process.stdin is not None
-    process.stdin.write(made["code"] + "\n")
-    process.stdin.close()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline and process.poll() is None:
-        confirmed = plane.farhand("machines", "confirm", "bench", "--yes", check=False)
-        if confirmed.returncode == 0:
-            break
-        time.sleep(0.2)
-    if process.wait(60) != 0:
-        assert process.stderr is not None
-        raise SystemExit(f"bench: cannot enrol: {process.stderr.read()}")
+    if done.returncode != 0:
+        raise SystemExit(f"bench: cannot enrol: {done.stderr}")
+    redeemed = json.loads(done.stdout.splitlines()[0])
+    plane.farhand("machines", "confirm", "bench", "--words", " ".join(redeemed["words"]))
 
 
 def start(farhandd: Path, home: Path) -> tuple[subprocess.Popen[str], float]:
