@@ -69,7 +69,8 @@ class Running:
     """A program that runs; its lines are read as they come."""
 
     process: subprocess.Popen[bytes]
-    lines: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)  # of both outputs, as they came
+    out: list[str] = field(default_factory=list)  # of standard output alone
     _news: "queue.SimpleQueue[None]" = field(default_factory=queue.SimpleQueue)
     _readers: list[threading.Thread] = field(default_factory=list)
 
@@ -83,7 +84,10 @@ class Running:
     def _read(self, stream: Any) -> None:
         with stream:
             for line in stream:
-                self.lines.append(line.decode("utf-8", "replace").rstrip("\n"))
+                text = line.decode("utf-8", "replace").rstrip("\n")
+                if stream is self.process.stdout:
+                    self.out.append(text)
+                self.lines.append(text)
                 self._news.put(None)
 
     @property

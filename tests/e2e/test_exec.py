@@ -196,7 +196,7 @@ def test_it_resumes_where_it_was_when_the_server_is_killed(
     running.wait_for("line 5")
     os.kill(system.pid_of("server"), signal.SIGKILL)
     assert running.ended() == 0, running.text
-    assert running.lines == [f"line {number}" for number in range(1, count + 1)]
+    assert running.out == [f"line {number}" for number in range(1, count + 1)], running.text
     up.wait_for("server ready again")
 
 
