@@ -63,6 +63,7 @@ class CommandHandle:
         self._pool = pool
         self._produced = [0, 0]
         self._acked = [0, 0]
+        self._short = [b"", b""]  # how each stream begins, when the supervisor has told it
         self._reader: SpoolReader | None = None
         self._ended: asyncio.Future[ExitRecord | SupervisorLoss] = pool.loop.create_future()
 
@@ -107,6 +108,8 @@ class CommandHandle:
         Raises BytesGone when the byte at `offset` was dropped: its `next_offset` is where it goes
         on. Works until `release`, also for lost commands. The last 48 MiB can always be read.
         """
+        if offset < len(self._short[stream - 1]):
+            return self._short[stream - 1][offset : offset + max_bytes]
         reader = self._open_reader()
         if reader is None:
             return b""
@@ -183,6 +186,11 @@ class CommandHandle:
         if new:
             self._produced[stream - 1] = produced
         return new
+
+    def note_short(self, stream: Stream, output: bytes) -> bool:
+        """Note all that a stream has produced so far, which is short; False when it is no news."""
+        self._short[stream - 1] = output
+        return self.note_produced(stream, len(output))
 
     def note_exit(self, record: ExitRecord) -> None:
         self.state, self.record = HandleState.EXITED, record

@@ -45,6 +45,8 @@ class OutputPump:
         self._due_from_pipe = [0, 0]  # bytes that were in the pipe when the command itself ended
         self._stuck: dict[int, bytes] = {}  # stream → chunk a full disk did not take
         self._untold = [False, False]
+        # All that a stream has produced, while that is short and nothing of it was told.
+        self._short: list[bytes | None] = [b"", b""]
         for fd in self.open:
             poller.register(fd, select.POLLIN)
 
@@ -116,11 +118,17 @@ class OutputPump:
         )
 
     def frames(self) -> bytes:
-        """Give what the daemon has to be told of new output, each stream's newest offset once."""
+        """Give what the daemon has to be told of new output, each stream's newest offset once;
+        or the output itself, when it is short and the first.
+        """
         told = b""
         for stream in (0, 1):
             if self._untold[stream]:
                 self._untold[stream] = False
+                short, self._short[stream] = self._short[stream], None
+                if short is not None:
+                    told += wire.frame(wire.SHORT, bytes((stream + 1,)) + short)
+                    continue
                 produced = self._spool.rings[stream].produced
                 told += wire.offset_frame(wire.OUTPUT, stream + 1, produced)
         return told
@@ -146,6 +154,10 @@ class OutputPump:
             self._stuck.setdefault(stream, bytes(chunk))
             return False
         self._untold[stream] = True
+        short = self._short[stream]
+        if short is not None:
+            fits = len(short) + len(chunk) <= wire.SHORT_MAX_BYTES
+            self._short[stream] = short + chunk if fits else None
         return True
 
     def _pause(self, fd: int, stream: int) -> None:

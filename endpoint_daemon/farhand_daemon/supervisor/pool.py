@@ -236,6 +236,10 @@ class SupervisorPool:
             stream = Stream(number)
             if handle.note_produced(stream, produced):
                 self._listener.output_produced(handle, stream, produced)
+        elif kind == wire.SHORT:
+            stream = Stream(payload[0])
+            if handle.note_short(stream, payload[1:]):
+                self._listener.output_produced(handle, stream, len(payload) - 1)
         elif kind == wire.STARTED:
             handle.started = started_from(json.loads(payload))
             self._listener.command_started(handle, handle.started)

@@ -35,10 +35,12 @@ QUIT = ord("E")  # stop draining the output of processes that a finished command
 HELLO = ord("H")  # the process exists and can be found by a later daemon
 STARTED = ord("S")  # JSON: pid, start_time, boot_id, at_ms
 OUTPUT = ord("O")  # OFFSET: stream, bytes produced so far
+SHORT = ord("D")  # stream (u8), then all it has produced so far, up to SHORT_MAX_BYTES
 EXIT = ord("X")  # one byte: 1 when the supervisor takes another command; then the exit record
 SNAPSHOT = ord("N")  # JSON, first frame after adoption: attempt_id, started, produced, state
 
 OFFSET = struct.Struct("<BQ")
+SHORT_MAX_BYTES = 4 * 1024  # what is read from a frame need not be read from the spool
 INLINE_MAX_BYTES = 48 * 1024  # larger requests go by file: the socket buffer must never block us
 _MAX_FRAME_BYTES = 1 << 20
 _LENGTHS = struct.Struct("<III")

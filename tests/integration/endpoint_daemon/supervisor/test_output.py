@@ -53,6 +53,23 @@ async def test_100_mb_pass_a_small_spool_without_loss_when_acknowledged(lab: Lab
     assert handle.spool_path.stat().st_blocks * 512 < 2 * 1024 * KIB
 
 
+async def test_short_output_comes_with_the_news_and_longer_output_from_the_spool(
+    lab: Lab, tmp_path: Path
+) -> None:
+    os.mkfifo(tmp_path / "go")
+    script = f"printf 12; read line <{tmp_path}/go; printf 345; echo e >&2"
+    handle = await lab.start(lab.spec("sh", "-c", script))
+    await lab.recorder.until(lambda: handle.produced(Stream.STDOUT) == 2)
+    (tmp_path / "go").write_text("on\n")
+    await ended(handle)
+    assert handle.read(Stream.STDOUT, 0, 100) == b"12"  # as it was told first
+    assert handle.read(Stream.STDOUT, 1, 100) == b"2"
+    assert handle.read(Stream.STDOUT, 2, 100) == b"345"  # the spool has the rest
+    assert handle.read(Stream.STDOUT, 5, 100) == b""
+    assert handle.read(Stream.STDERR, 0, 100) == b"e\n"
+    assert read_all(handle, Stream.STDOUT) == b"12345"
+
+
 @small
 async def test_full_spool_holds_the_command_back_while_the_link_is_up(
     lab: Lab, tmp_path: Path
