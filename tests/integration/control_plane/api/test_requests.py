@@ -3,6 +3,7 @@
 import httpx2
 import pytest
 
+from farhand_control_plane.db import events
 from farhand_control_plane.wiring import Replica
 from farhand_shared.errors import FarhandError
 from farhand_shared.ids import new_id
@@ -182,3 +183,21 @@ async def test_a_name_that_no_machine_can_have_is_refused(
     answer = await client.post("/v1/machines/codes", json={"name": name})
     assert answer.status_code == 400
     assert "cannot call a machine" in error_of(answer)["message"]
+
+
+async def test_a_message_sent_twice_is_followed_from_its_first_arrival(
+    client: httpx2.AsyncClient, replica: Replica
+) -> None:
+    asked = {"text": "hello", "client_message_id": "once"}
+    first = (await client.post("/v1/chat", json=asked)).json()
+    await client.post("/v1/chat", json={"text": "something else"})
+    again = (await client.post("/v1/chat", json=asked)).json()
+    assert again == {**first, "duplicate": True}
+    async with replica.database.transaction() as tx:
+        found = await events.read_after(
+            tx, replica.bootstrap.instance_id, again["events_after"], limit=2
+        )
+    received, opened = found
+    assert (received.kind, received.subject_id) == ("trigger_received", first["trigger_id"])
+    assert (opened.kind, opened.subject_id) == ("eval_opened", first["eval_id"])
+    assert opened.payload == {"trigger_ids": [first["trigger_id"]]}
