@@ -99,24 +99,28 @@ async def capture_login_environment(
             printed = await _read_between(readable, marker.encode())
             await process.wait()
     except (TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        await _end(process, signal.SIGTERM, signal.SIGKILL)
         return None
-    finally:
-        if process.returncode is None:
-            await _end(process)
+    except asyncio.CancelledError:  # the daemon stops: most shells are done in a moment
+        await _end(process, None, signal.SIGTERM, signal.SIGKILL)
+        raise
     return parse_environment(printed)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """End the shell and what its profile started: TERM, and KILL only for who ignores it.
+async def _end(process: asyncio.subprocess.Process, *signals: signal.Signals | None) -> None:
+    """End the shell and what its profile started, a signal after the other; None only waits.
 
     Killed at once, a profile leaves its locks behind (``pyenv init`` then blocks every later
     login for a minute).
     """
+    if process.returncode is not None:
+        return
     # Not asyncio.timeout: before Python 3.11.3 it is no timeout in a task that is being cancelled.
     ended = asyncio.create_task(process.wait(), name="login-shell-end")
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
-            os.killpg(process.pid, number)
+    for number in signals:
+        if number is not None:
+            with contextlib.suppress(ProcessLookupError):  # it ended by itself just now
+                os.killpg(process.pid, number)
         await asyncio.wait({ended}, timeout=_END_GRACE_S)
         if ended.done():
             return

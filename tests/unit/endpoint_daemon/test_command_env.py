@@ -4,6 +4,7 @@ import asyncio
 import os
 import pwd
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -109,12 +110,37 @@ async def test_a_profile_that_is_given_up_may_clean_up_after_itself(
     lock = tmp_path / "lock"
     body = f"trap 'rm {lock}' EXIT; trap 'exit 1' TERM; touch {lock}; sleep 60 & wait"
     _login_shell(monkeypatch, tmp_path, body)
+    await _cancel_when(lock.exists)
+    assert not lock.exists()
+
+
+async def test_a_profile_that_is_nearly_done_is_let_finish(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lock = tmp_path / "lock"
+    _login_shell(monkeypatch, tmp_path, f"touch {lock}; sleep 0.2; rm {lock}; exec sleep 60")
+    await _cancel_when(lock.exists)
+    assert not lock.exists()
+
+
+async def test_a_profile_that_ignores_everything_does_not_outlive_the_daemon(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = tmp_path / "pid"
+    body = f"trap '' TERM; echo $$ > {told}.new; mv {told}.new {told}; while :; do sleep 60; done"
+    _login_shell(monkeypatch, tmp_path, body)
+    await _cancel_when(told.exists)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(told.read_text()), 0)
+
+
+async def _cancel_when(condition: Callable[[], bool]) -> None:
+    """Begin a capture and cancel it once the profile is so far."""
     capture = asyncio.create_task(capture_login_environment(os.environb))
     deadline = time.monotonic() + 10
-    while not lock.exists():
+    while not condition():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.01)  # nothing announces it
     capture.cancel()
     with pytest.raises(asyncio.CancelledError):
         await capture
-    assert not lock.exists()
