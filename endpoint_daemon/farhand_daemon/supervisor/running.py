@@ -17,7 +17,7 @@ from farhand_daemon.supervisor import wire
 from farhand_daemon.supervisor.descendants import reap_orphans
 from farhand_daemon.supervisor.ending import NEVER, Ending
 from farhand_daemon.supervisor.output import OutputPump, Pipes
-from farhand_daemon.supervisor.spawning import SpawnFailure, spawn
+from farhand_daemon.supervisor.spawning import Launch, SpawnFailure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,16 +42,16 @@ class RunningCommand:
     def __init__(
         self, process: SupervisorProcess, request: bytes, pipes: Pipes, *, last: bool
     ) -> None:
-        facts, self._argv, self._env, self._cwd = wire.decode_request(request)
+        facts, argv, env, cwd = wire.decode_request(request)
         self._process, self._pipes, self._last = process, pipes, last
         self._attempt_id = str(facts["attempt_id"])
-        self._umask = _number(facts["umask"])
         self._grace_s = _number(facts["grace_ms"]) / 1000
         timeout_ms = facts["timeout_ms"]
         self._timeout_s = NEVER if timeout_ms is None else _number(timeout_ms) / 1000
         self._link_up = False  # until LINK says so
         self._spool: SpoolWriter | None = None
         self._output: OutputPump | None = None
+        self._launch: Launch | None = None
         self._failure: SpawnFailure | None = None
         self._cancelled_before_start: str | None = None
         self._started: dict[str, object] | None = None
@@ -59,7 +59,7 @@ class RunningCommand:
         self._reason: str | None = None
         self._begun = self._ended = 0.0
         self._held_until: float | None = None
-        self._ooms_before = 0
+        self._ooms_before = 0  # counted before GO, like all that can be done before
         self._survivors = 0
         self.clean = False
         try:
@@ -77,6 +77,12 @@ class RunningCommand:
                 "run farhandd doctor on the machine",
                 errno=error.errno,
             )
+            return
+        self._ooms_before = process.oom.read()
+        try:
+            self._launch = Launch(argv, env, cwd, _number(facts["umask"]))
+        except SpawnFailure as failure:
+            self._failure = failure
 
     def discard(self) -> None:
         """Forget a command that was never started: the daemon is gone, nothing has happened."""
@@ -86,6 +92,11 @@ class RunningCommand:
     def cancel_before_start(self, reason: str) -> None:
         """Let `see_through` start nothing and report `reason`."""
         self._cancelled_before_start = reason
+        if self._launch is not None:
+            self._launch.leave()
+            self._launch = None
+        elif self._spool is not None:
+            self._failure = None  # it would not have run; asked for was that it does not
 
     def link_is(self, up: bool) -> None:
         """Remember the state of the link for a command that has not started."""
@@ -126,14 +137,10 @@ class RunningCommand:
     def _start(self) -> int:
         """Spawn; give the pid, or 0 when there is nothing to run (then `_failure` says why)."""
         process, spool = self._process, self._spool
-        if self._cancelled_before_start is not None or spool is None:
+        if self._launch is None or spool is None:
             return 0
-        self._ooms_before = process.oom.read()
-        out_write, err_write = self._pipes[1], self._pipes[3]
         try:
-            pid = spawn(
-                self._argv, self._env, self._cwd, self._umask, process.null_fd, out_write, err_write
-            )
+            pid = self._launch.go(process.null_fd, self._pipes[1], self._pipes[3])
         except SpawnFailure as failure:
             self._failure = failure
             return 0

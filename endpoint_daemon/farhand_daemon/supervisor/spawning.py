@@ -45,45 +45,54 @@ class SpawnFailure(Exception):
         }
 
 
-def spawn(
-    argv: list[bytes],
-    env: list[tuple[bytes, bytes]],
-    cwd: bytes,
-    umask: int,
-    null_fd: int,
-    stdout_fd: int,
-    stderr_fd: int,
-) -> int:
-    """Start the command in its own session and give its pid; SpawnFailure when nothing runs.
+class Launch:
+    """A command that is ready to be started: everything was looked at that can be before.
 
-    Changes this process's folder and umask, which nobody else in it reads; the folder is left at
-    the root so that no command's folder is kept busy.
+    Entered between `Launch` and `go` or `leave` are the command's folder and umask, which nobody
+    else in this process reads; then the folder is the root, so that no command's is kept busy.
     """
-    _refuse_malformed(argv, env, cwd)
-    try:
-        os.chdir(cwd)
-    except OSError as error:
-        raise cwd_failure(cwd, error) from None
-    previous = os.umask(umask)
-    try:
-        path = find_program(argv[0], env)
-        return os.posix_spawn(
-            path,
-            argv,
-            dict(env),
-            file_actions=[
-                (os.POSIX_SPAWN_DUP2, null_fd, 0),
-                (os.POSIX_SPAWN_DUP2, stdout_fd, 1),
-                (os.POSIX_SPAWN_DUP2, stderr_fd, 2),
-            ],
-            setsid=True,
-            setsigmask=(),
-            setsigdef=_DEFAULT_SIGNALS,
-        )
-    except OSError as error:
-        raise _exec_failure(argv, env, error) from None
-    finally:
-        os.umask(previous)
+
+    def __init__(
+        self, argv: list[bytes], env: list[tuple[bytes, bytes]], cwd: bytes, umask: int
+    ) -> None:
+        """SpawnFailure when it cannot be started."""
+        _refuse_malformed(argv, env, cwd)
+        try:
+            os.chdir(cwd)
+        except OSError as error:
+            raise cwd_failure(cwd, error) from None
+        self._argv, self._env = argv, env
+        self._previous = os.umask(umask)
+        try:
+            self._path = find_program(argv[0], env)
+        except SpawnFailure:
+            self.leave()
+            raise
+
+    def go(self, null_fd: int, stdout_fd: int, stderr_fd: int) -> int:
+        """Start it in its own session and give its pid; SpawnFailure when nothing runs."""
+        try:
+            return os.posix_spawn(
+                self._path,
+                self._argv,
+                dict(self._env),
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, null_fd, 0),
+                    (os.POSIX_SPAWN_DUP2, stdout_fd, 1),
+                    (os.POSIX_SPAWN_DUP2, stderr_fd, 2),
+                ],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_DEFAULT_SIGNALS,
+            )
+        except OSError as error:
+            raise _exec_failure(self._argv, self._env, error) from None
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        """Go back to the root and our own umask."""
+        os.umask(self._previous)
         os.chdir("/")
 
 
