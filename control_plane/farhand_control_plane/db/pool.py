@@ -137,3 +137,8 @@ async def _roll_back(connection: AsyncConnection[Row]) -> None:
             await connection.rollback()
     except Exception:
         await connection.close()
+    except asyncio.CancelledError:
+        # Cancelled once more; or the time was up in a task that is being cancelled, which Python
+        # before 3.11.4 tells with this exception too.
+        await connection.close()
+        raise

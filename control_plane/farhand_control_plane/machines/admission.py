@@ -30,7 +30,8 @@ REVOKED: Final = Bye(
 )
 QUARANTINED: Final = Bye(
     code="quarantined",
-    message="two living daemons showed this machine's certificate; enrol it again with --rejoin",
+    message="two living daemons showed this machine's certificate; "
+    "enrol it again with farhandd enroll URL --force",
     retry=False,
 )
 PENDING: Final = Bye(
