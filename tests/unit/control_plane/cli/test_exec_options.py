@@ -1,0 +1,68 @@
+"""The arguments of exec."""
+
+import pytest
+
+from farhand_control_plane.cli.exec_options import HelpAsked, parse
+from farhand_shared.command import Argv, Shell
+from farhand_shared.errors import InvalidInput
+from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
+
+
+def test_what_follows_the_dashes_is_the_command_whatever_it_looks_like() -> None:
+    body = parse(["dev", "--", "--cwd", "--", "-x", ""])
+    assert body.machine == "dev"
+    assert body.spec.run == Argv(argv=(b"--cwd", b"--", b"-x", b""))
+    assert body.spec.cwd is None
+    assert body.spec.execution_timeout_ms == EXECUTION_TIMEOUT_DEFAULT_MS
+    assert body.wait_offline is False
+
+
+def test_every_option_before_the_machine_counts() -> None:
+    body = parse(
+        ["--shell", "--cwd", "/a", "--timeout=1.5", "--env", "A=1", "--env=B=x=y", "--env", "A=2"]
+        + ["--wait-offline", "dev", "--", "echo $A"]
+    )
+    assert body.spec.run == Shell(script=b"echo $A")
+    assert body.spec.cwd == b"/a"
+    assert body.spec.execution_timeout_ms == 1500
+    assert dict(body.spec.env) == {b"A": b"2", b"B": b"x=y"}
+    assert body.wait_offline is True
+
+
+@pytest.mark.parametrize(("text", "milliseconds"), [("0", 0), ("0.0001", 1), ("3600", 3_600_000)])
+def test_no_limit_is_only_what_says_so(text: str, milliseconds: int) -> None:
+    assert parse(["--timeout", text, "d", "--", "x"]).spec.execution_timeout_ms == milliseconds
+
+
+def test_bytes_that_are_no_text_stay_what_they_are() -> None:
+    assert parse(["d", "--", "\udcff"]).spec.run == Argv(argv=(b"\xff",))
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--shell", "--help", "nonsense"]])
+def test_help_is_asked_for(arguments: list[str]) -> None:
+    with pytest.raises(HelpAsked):
+        parse(arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--"],
+        ["dev"],
+        ["dev", "--"],
+        ["dev", "ls"],
+        ["dev", "--cwd", "/", "--", "ls"],
+        ["--cwd"],
+        ["--timeout", "nan", "dev", "--", "ls"],
+        ["--timeout", "-1", "dev", "--", "ls"],
+        ["--timeout", "inf", "dev", "--", "ls"],
+        ["--env", "=x", "dev", "--", "ls"],
+        ["--shell=yes", "dev", "--", "ls"],
+        ["--shell", "dev", "--", "echo", "two"],
+        ["--stdin", "dev", "--", "ls"],
+    ],
+)
+def test_misuse_is_said(arguments: list[str]) -> None:
+    with pytest.raises(InvalidInput, match=r"^cannot exec: "):
+        parse(arguments)
