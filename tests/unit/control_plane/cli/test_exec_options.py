@@ -18,10 +18,8 @@ def test_what_follows_the_dashes_is_the_command_whatever_it_looks_like() -> None
 
 
 def test_every_option_before_the_machine_counts() -> None:
-    body = parse(
-        ["--shell", "--cwd", "/a", "--timeout=1.5", "--env", "A=1", "--env=B=x=y", "--env", "A=2"]
-        + ["--wait-offline", "dev", "--", "echo $A"]
-    )
+    options = ["--shell", "--cwd", "/a", "--timeout=1.5", "--env", "A=1", "--env=B=x=y"]
+    body = parse([*options, "--env", "A=2", "--wait-offline", "dev", "--", "echo $A"])
     assert body.spec.run == Shell(script=b"echo $A")
     assert body.spec.cwd == b"/a"
     assert body.spec.execution_timeout_ms == 1500
