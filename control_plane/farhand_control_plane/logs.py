@@ -7,10 +7,21 @@ commands at info.
 import json
 import logging
 import sys
+import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 
 _FIELDS: Final = "farhand_fields"
+
+REPEATED_EVERY_S: Final = 10.0
+# The logger and the beginning of each message that strangers can bring about at will.
+REPEATED: Final = (
+    ("asyncio", "socket.accept() out of system resource"),
+    ("uvicorn.error", "Exceeded concurrency limit."),
+    ("uvicorn.error", "Invalid HTTP request received."),
+    ("uvicorn.error", "Unsupported upgrade request."),
+)
 
 
 def log(logger: logging.Logger, event: str, *, level: int = logging.INFO, **fields: object) -> None:
@@ -28,6 +39,42 @@ def configure(*, json_lines: bool, level: str) -> None:
     # These speak at info of every request or step they make, without ids of ours.
     for noisy in ("httpx", "httpcore", "httpx2", "openai", "alembic"):
         logging.getLogger(noisy).setLevel(logging.WARNING)
+    # Others decide how often these happen, and each would be a line, the first with a traceback.
+    for name, _ in REPEATED:
+        logger = logging.getLogger(name)
+        logger.filters[:] = [one for one in logger.filters if not isinstance(one, OncePer)]
+    for name, message in REPEATED:
+        logging.getLogger(name).addFilter(OncePer(message))
+
+
+class OncePer(logging.Filter):
+    """Lets a message that begins so pass once in a while, with the number that it stands for."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        every_s: float = REPEATED_EVERY_S,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__()
+        self._message = message
+        self._every_s = every_s
+        self._monotonic = monotonic
+        self._next_at = float("-inf")
+        self._held_back = 0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not str(record.msg).startswith(self._message):
+            return True
+        now = self._monotonic()
+        if now < self._next_at:
+            self._held_back += 1
+            return False
+        setattr(record, _FIELDS, {**_fields_of(record), "times": self._held_back + 1})
+        record.exc_info = None  # it says where in the library, each time the same
+        self._next_at, self._held_back = now + self._every_s, 0
+        return True
 
 
 def _fields_of(record: logging.LogRecord) -> dict[str, Any]:  # whatever the caller gave

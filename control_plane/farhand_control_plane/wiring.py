@@ -5,6 +5,8 @@ import socket
 from dataclasses import dataclass
 from typing import Final
 
+import psycopg
+
 from farhand_control_plane.agents.router import RouterAgent
 from farhand_control_plane.agents.worker import WorkerAgent
 from farhand_control_plane.api.access import Authenticator
@@ -17,6 +19,7 @@ from farhand_control_plane.channels.relay import Relay
 from farhand_control_plane.config import Settings
 from farhand_control_plane.db import machines as machine_rows
 from farhand_control_plane.db.bootstrap import CHAT_KIND, INSTANCE_NAME, Bootstrap, ensure_instance
+from farhand_control_plane.db.connect import rights_missing
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.migrate import upgrade
 from farhand_control_plane.db.pool import Database
@@ -83,6 +86,9 @@ async def prepare(dsn: str) -> Prepared:
     try:
         async with database.transaction() as tx:
             bootstrap = await ensure_instance(tx)
+    except psycopg.errors.InsufficientPrivilege as error:
+        await database.close()
+        raise rights_missing(dsn, error) from error
     except BaseException:
         await database.close()
         raise

@@ -12,6 +12,7 @@ from typing import Any
 
 from farhand_shared.command import Argv, CommandSpec, Shell
 from farhand_shared.errors import InvalidInput
+from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
 
 _FIELDS = frozenset({"machine", "argv", "script", "cwd", "env", "timeout_ms", "wait_offline"})
 
@@ -47,7 +48,7 @@ def decode_exec_body(content: bytes) -> ExecBody:
     """Return what a client asks for; raise InvalidInput naming the field that is wrong."""
     try:
         value = json.loads(content)
-    except ValueError:  # also when it is not UTF-8
+    except (ValueError, RecursionError):  # also when it is not UTF-8, or nested without end
         raise InvalidInput("cannot read the request: the body is not JSON") from None
     if not isinstance(value, dict):
         raise InvalidInput("cannot read the request: the body is not a JSON object")
@@ -64,8 +65,11 @@ def decode_exec_body(content: bytes) -> ExecBody:
         options["cwd"] = _bytes(value["cwd"], "cwd")
     if "timeout_ms" in value:
         timeout = value["timeout_ms"]
-        if type(timeout) is not int or timeout < 0:
-            raise InvalidInput("cannot read the request: timeout_ms is not a count of milliseconds")
+        if type(timeout) is not int or not 0 <= timeout <= EXECUTION_TIMEOUT_MAX_MS:
+            raise InvalidInput(
+                "cannot read the request: timeout_ms is not a count of milliseconds up to "
+                f"{EXECUTION_TIMEOUT_MAX_MS:,} (a year); 0 means none"
+            )
         options["execution_timeout_ms"] = timeout
     spec = CommandSpec(run=_run(value), env=_env(value.get("env", {})), **options)
     return ExecBody(machine=machine, spec=spec, wait_offline=wait_offline)

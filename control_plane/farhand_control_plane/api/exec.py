@@ -5,13 +5,14 @@ whole path of a short command.
 """
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
 
 from farhand_control_plane.api.access import check_any
-from farhand_control_plane.api.failures import failure_of
+from farhand_control_plane.api.failures import failure_of, our_fault
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
 from farhand_control_plane.machines.execs import ExecRequest, Execs
@@ -127,6 +128,13 @@ class ExecApp:
         except asyncio.CancelledError:
             if not gone.seen:
                 raise
+        except Exception as error:  # our own fault: told as every other route tells it
+            fault = our_fault(scope["method"], scope["path"], error)
+            if not started:
+                await fault(scope, receive, send)
+                return
+            frame = encode_json_frame(FrameKind.ERROR, json.loads(bytes(fault.body))["error"])
+            await send({"type": "http.response.body", "body": frame})
         finally:
             gone.close()
 

@@ -90,15 +90,19 @@ async def _framework(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _unexpected(request: Request, error: Exception) -> JSONResponse:
-    """Our own fault: the log has the traceback under an id that the caller is told."""
+    return our_fault(request.method, request.url.path, error)
+
+
+def our_fault(method: str, path: str, error: Exception) -> JSONResponse:
+    """Return the response for a fault of our own: the log has it under an id that it names."""
     fault_id = new_id()
     log(
         LOGGER,
         "request_failed",
         level=logging.ERROR,
         fault_id=fault_id,
-        method=request.method,
-        path=request.url.path,
+        method=method,
+        path=path,
         error=repr(error),
     )
     LOGGER.debug("request_failed_at", exc_info=error)

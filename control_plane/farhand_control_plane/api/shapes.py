@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from farhand_control_plane.db import tickets as db_tickets
 from farhand_control_plane.db.commands import CommandView
@@ -21,9 +22,29 @@ Item = TypeVar("Item")
 
 
 class Asked(BaseModel):
-    """A request body: a field that nobody knows is a mistake, not something to skip."""
+    """A request body: a field that nobody knows is a mistake, not something to skip.
+
+    Text that the database cannot hold (NUL, half a surrogate pair) is refused here, for all.
+    """
 
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _storable(cls, value: Any) -> Any:
+        for field, part in value.items() if isinstance(value, dict) else ():
+            for text in part if isinstance(part, list) else [part]:
+                if isinstance(text, str) and not _is_storable(text):
+                    raise PydanticCustomError(
+                        "unstorable",
+                        "{field} holds a character that no text can hold (NUL or a lone surrogate)",
+                        {"field": field},
+                    )
+        return value
+
+
+def _is_storable(text: str) -> bool:
+    return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 class Page(BaseModel, Generic[Item]):

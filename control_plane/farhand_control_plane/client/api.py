@@ -265,7 +265,7 @@ def path_with(path: str, query: Mapping[str, str | int | bool | None]) -> str:
 
 def segment(name: str) -> str:
     """Return a name as one part of a path."""
-    return quote(name, safe="")
+    return quote(name, safe="", errors="surrogateescape")  # any bytes of a command line
 
 
 def refusal(status: int, content: bytes) -> Refused:

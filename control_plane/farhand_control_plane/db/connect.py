@@ -12,7 +12,7 @@ from psycopg.rows import dict_row
 from psycopg.types.json import set_json_dumps, set_json_loads
 
 from farhand_control_plane.db import json_codec
-from farhand_shared.errors import FarhandError, Unavailable
+from farhand_shared.errors import FarhandError, InvalidInput, NotAllowed, Unavailable
 
 OLDEST_SERVER: Final = 15  # major version
 CONNECT_TIMEOUT_S: Final = 10
@@ -37,6 +37,25 @@ class DatabaseTooOld(FarhandError):
     code = "database_too_old"
 
 
+class DatabaseRightsMissing(NotAllowed):
+    """The role may connect and not do what the product needs."""
+
+    code = "database_rights_missing"
+
+
+def rights_missing(dsn: str, error: psycopg.Error) -> DatabaseRightsMissing:
+    """Return a server's "permission denied" as an error that says who must grant what."""
+    denied = str(error).strip().splitlines()[0] if str(error).strip() else "permission denied"
+    return DatabaseRightsMissing(
+        f"cannot use the database at {place(dsn)}: {denied}; let the role own the database, or "
+        "grant it all rights on the schema and its tables"
+    )
+
+
+class UnusableDatabaseUrl(InvalidInput):
+    """The DSN cannot be read. The driver's own words repeat it, password and all: not shown."""
+
+
 class _UuidText(Loader):
     format = Format.TEXT
 
@@ -54,16 +73,27 @@ class _UuidBinary(Loader):
 
 def place(dsn: str) -> str:
     """Return where a DSN points, for messages: host, port and database, never the password."""
-    parts = conninfo_to_dict(dsn)
+    parts = _parsed(dsn)
     port = f":{parts['port']}" if "port" in parts else ""
     return f"{parts.get('host', 'the local socket')}{port}, database {parts.get('dbname', '?')}"
+
+
+def _parsed(dsn: str) -> dict[str, Any]:
+    try:
+        return conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        raise UnusableDatabaseUrl(
+            "cannot read the database's address: it is not a well-formed postgresql:// URL; "
+            "correct it, with special characters of the password percent-encoded"
+        ) from None
 
 
 async def connect(dsn: str, application_name: str) -> AsyncConnection[Row]:
     """Return an open connection in autocommit mode; who asked for it closes it.
 
-    Raises DatabaseUnreachable or DatabaseTooOld.
+    Raises UnusableDatabaseUrl, DatabaseUnreachable or DatabaseTooOld.
     """
+    _parsed(dsn)
     try:
         connection = await AsyncConnection.connect(
             dsn,
@@ -86,6 +116,7 @@ async def connect(dsn: str, application_name: str) -> AsyncConnection[Row]:
 
 def connect_blocking(dsn: str, application_name: str) -> Connection[Row]:
     """The same for code without an event loop (migrations, checks)."""
+    _parsed(dsn)
     try:
         connection = psycopg.connect(
             dsn,

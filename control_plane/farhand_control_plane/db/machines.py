@@ -74,7 +74,12 @@ async def get(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> Machine
 
 
 async def find(tx: Tx, instance_id: InstanceId, name_or_id: str) -> MachineView | None:
-    """Return the machine of this id or (unrevoked) name."""
+    """Return the machine of this id or (unrevoked) name; a name that no text can be is nobody's."""
+    try:
+        if b"\0" in name_or_id.encode():
+            return None
+    except UnicodeEncodeError:  # bytes of a command line that are not UTF-8
+        return None
     cursor = await tx.execute(
         _SELECT
         + """

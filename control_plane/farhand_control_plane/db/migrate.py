@@ -6,13 +6,15 @@ that cannot be raises ``min_code_version`` in the schema's record to the lowest 
 that may still run; older code then refuses to start instead of doing harm.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 import psycopg
 from psycopg import Connection
 
-from farhand_control_plane.db.connect import Row, connect_blocking, place
+from farhand_control_plane.db.connect import Row, connect_blocking, place, rights_missing
 from farhand_shared.errors import FarhandError, NewerSchema
 
 SCHEMA_VERSION: Final = 1  # the newest migration of this code
@@ -32,10 +34,10 @@ def upgrade(dsn: str) -> None:
     Several replicas may call it at once: one works, the others wait and find it done. All happens
     in one transaction, so being killed in the middle changes nothing. A database that is ahead is
     left alone if this code may run on it. Raises NewerSchema otherwise, DatabaseUnreachable,
-    DatabaseTooOld.
+    DatabaseTooOld, DatabaseRightsMissing.
     """
     # Most starts end here, and alembic (0.5 s of imports) is never loaded.
-    with connect_blocking(dsn, "farhand migrate") as connection:
+    with connect_blocking(dsn, "farhand migrate") as connection, _rights(dsn):
         if _version_or_refuse(connection, dsn) >= SCHEMA_VERSION:
             return
         connection.execute("select pg_advisory_lock(%s)", (_LOCK,))  # freed by closing
@@ -52,7 +54,7 @@ def check(dsn: str) -> int:
 
     Raises NewerSchema, OlderSchema, DatabaseUnreachable or DatabaseTooOld.
     """
-    with connect_blocking(dsn, "farhand check") as connection:
+    with connect_blocking(dsn, "farhand check") as connection, _rights(dsn):
         version = _version_or_refuse(connection, dsn)
     if version < SCHEMA_VERSION:
         found = f"its schema is version {version}" if version else "it has no schema yet"
@@ -61,6 +63,14 @@ def check(dsn: str) -> int:
             f" {SCHEMA_VERSION}; run `farhand migrate`"
         )
     return version
+
+
+@contextmanager
+def _rights(dsn: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise rights_missing(dsn, error) from error
 
 
 def _version_or_refuse(connection: Connection[Row], dsn: str) -> int:
@@ -103,6 +113,8 @@ def _run_alembic(dsn: str) -> None:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
     except DBAPIError as error:
+        if isinstance(error.orig, psycopg.errors.InsufficientPrivilege):
+            raise rights_missing(dsn, error.orig) from error
         raise _failed(dsn, error.orig or error) from error
 
 

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+# A log that grows past it becomes NAME.log.old, whose last so many bytes are kept.
 LOG_MAX_BYTES: Final = 5 << 20
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 10.0
@@ -41,7 +42,7 @@ class Child:
     def start(self, command: Sequence[str], *, reports: bool = False) -> None:
         """Start it; ``command`` is completed by the descriptors of lifeline and report."""
         self.forget()
-        self._trim_log()
+        self.bound_log()
         lifeline_read, self._lifeline = os.pipe()
         passed = [lifeline_read, *self._keep_fds]
         full = [*command, "--lifeline", str(lifeline_read)]
@@ -106,15 +107,20 @@ class Child:
 
     def last_words(self) -> str:
         """Return the last line that it wrote to its log."""
-        with contextlib.suppress(OSError), self.log.open("rb") as log:
-            log.seek(max(0, log.seek(0, os.SEEK_END) - 4096))
-            lines = log.read().decode("utf-8", "replace").strip().splitlines()
-            if lines:
-                return lines[-1].strip()
+        for path in (self.log, self._old_log):  # the log may just have been emptied
+            with contextlib.suppress(OSError), path.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - 4096))
+                lines = log.read().decode("utf-8", "replace").strip().splitlines()
+                if lines:
+                    return lines[-1].strip()
         return ""
 
     def due_again(self) -> bool:
-        """Tell whether it has ended and its back-off is over; call it again and again."""
+        """Tell whether it has ended and its back-off is over; call it again and again.
+
+        Each time its log is kept from growing without end: nobody else looks at it as regularly.
+        """
+        self.bound_log()
         if self.running or self.process is None:
             return False
         now = time.monotonic()
@@ -153,7 +159,24 @@ class Child:
         self._lifeline = self.report_fd = -1
         self._heard = b""
 
-    def _trim_log(self) -> None:
-        with contextlib.suppress(OSError):
-            if self.log.stat().st_size > LOG_MAX_BYTES:
-                self.log.replace(self.log.with_suffix(".log.old"))
+    def bound_log(self) -> None:
+        """Keep the last part of a log that has grown too long; the child writes on meanwhile.
+
+        In place, because the child holds the file open: it appends, so what it writes next is the
+        beginning of the emptied file.
+        """
+        with contextlib.suppress(OSError), self.log.open("r+b") as log:
+            size = log.seek(0, os.SEEK_END)
+            if size <= LOG_MAX_BYTES:
+                return
+            try:
+                log.seek(size - LOG_MAX_BYTES)
+                fresh = self._old_log.with_suffix(".new")
+                fresh.write_bytes(log.read(LOG_MAX_BYTES))
+                fresh.replace(self._old_log)
+            finally:  # also when the disk is full: above all then
+                log.truncate(0)
+
+    @property
+    def _old_log(self) -> Path:
+        return self.log.with_suffix(".log.old")

@@ -42,6 +42,9 @@ DAEMON_PATIENCE_S: Final = 20.0
 SERVER_PATIENCE_S: Final = 15.0
 
 
+_DAEMON_NOT_WANTED: Final = 3  # the daemon's exit status when the server refuses its machine
+
+
 class _StopAsked(BaseException):
     """A signal asked us to stop; not an Exception, so that no handler of errors takes it."""
 
@@ -68,6 +71,7 @@ class Parent:
         self._own: OwnMachine | None = None
         self._api: Api | None = None
         self._stopping = False
+        self._daemon_unwanted = False
 
     def run(self) -> int:
         """Start everything, stay or do the one thing, stop everything; return the exit code."""
@@ -351,6 +355,16 @@ class Parent:
                 self._server.tell({"database_url": self._postgres.dsn})
 
     def _mend_daemon(self) -> None:
+        process = self._daemon.process
+        if process is not None and process.poll() == _DAEMON_NOT_WANTED:
+            if not self._daemon_unwanted:
+                self._daemon_unwanted = True  # said once: starting it again cannot help
+                words = self._daemon.last_words().removeprefix("farhandd: ")
+                self._screen.progress(
+                    f"the daemon has ended for good ({words}); to use this computer again stop "
+                    f"`farhand up`, remove {self._settings.daemon_home} and start it"
+                )
+            return
         if self._daemon.due_again():
             how = self._daemon.how_it_ended()
             words = self._daemon.last_words().removeprefix("farhandd: ")

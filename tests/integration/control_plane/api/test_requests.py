@@ -1,5 +1,7 @@
 """Requests that are wrong, and what the API answers."""
 
+import json
+
 import httpx2
 import pytest
 
@@ -30,6 +32,37 @@ async def test_a_message_is_accepted_and_says_where_to_follow(client: httpx2.Asy
     again = (await chat(client, "which machines do I have?", client_message_id="one")).json()
     assert again["duplicate"] is True
     assert again["trigger_id"] == accepted["trigger_id"]
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/chat", {"text": "hi", "this_machine": "\ud800"}),
+        ("/v1/chat", {"text": "hi", "conversation": "a\0b"}),
+        ("/v1/tokens", {"name": "x\0", "scopes": ["read"]}),
+        ("/v1/tokens", {"name": "x", "scopes": ["read"], "machine": "\ud800"}),
+        ("/v1/machines/codes", {"name": "\udfff"}),
+        ("/v1/exec", {"machine": "\ud800", "argv": ["true"]}),
+        ("/v1/exec", {"machine": "box", "argv": ["true"], "timeout_ms": 10**30}),
+    ],
+)
+async def test_what_no_text_or_number_can_be_is_refused_and_never_a_fault_of_ours(
+    client: httpx2.AsyncClient, path: str, body: dict[str, object]
+) -> None:
+    answer = await client.post(
+        path, content=json.dumps(body), headers={"content-type": "application/json"}
+    )
+    assert answer.status_code in (400, 404), answer.text
+    assert error_of(answer)["code"] in ("invalid_input", "not_found")
+
+
+@pytest.mark.parametrize("nested", ["[" * 150_000, '{"machine": "m", "argv": ' + "[" * 150_000])
+async def test_a_body_nested_without_end_is_refused(
+    client: httpx2.AsyncClient, nested: str
+) -> None:
+    answer = await client.post("/v1/exec", content=nested)
+    assert answer.status_code == 400
+    assert error_of(answer)["code"] == "invalid_input"
 
 
 @pytest.mark.parametrize("text", ["", "   \n"])

@@ -116,6 +116,40 @@ def test_an_unreachable_database_is_named_without_its_password(tmp_path):
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    "dsn",
+    ["postgresql://u:hunter2@[bad", "postgresql://u:hunter2@h/d?bogus=1", "host=hunter2 bogus"],
+)
+def test_an_address_that_cannot_be_read_is_refused_without_being_repeated(dsn):
+    """The driver's own message holds the whole address, password and all."""
+    with pytest.raises(connect.UnusableDatabaseUrl) as caught:
+        migrate.upgrade(dsn)
+    message = str(caught.value)
+    assert message.startswith("cannot read the database's address: ")
+    assert "hunter" not in message
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
+def test_a_role_without_rights_is_told_what_it_needs(database_url):
+    migrate.upgrade(database_url)
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("drop role if exists farhand_test_stranger")
+        connection.execute("create role farhand_test_stranger login password 'stranger'")
+        dsn = psycopg.conninfo.make_conninfo(
+            database_url, user="farhand_test_stranger", password="stranger"
+        )
+        try:
+            with pytest.raises(connect.DatabaseRightsMissing) as caught:
+                migrate.upgrade(dsn)
+        finally:
+            connection.execute("drop role farhand_test_stranger")
+    message = str(caught.value)
+    assert "permission denied for table schema_record" in message
+    assert "let the role own the database" in message
+    assert "\n" not in message
+
+
 def test_output_lies_in_partitions_made_ahead_with_plain_storage(every_database_url):
     migrate.upgrade(every_database_url)
     with psycopg.connect(every_database_url, autocommit=True) as connection:
