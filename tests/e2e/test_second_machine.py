@@ -106,10 +106,13 @@ def test_a_request_that_names_no_machine_is_never_a_guess(
 ) -> None:
     before = system.farhand("tickets", "list", "--json").json()["items"]
     done = system.farhand("chat", "--conversation", "vague", "run uname -a")
-    assert done.status in (0, 3), done.err  # the planner says what it needs; a model asks
-    assert "on MACHINE" in done.out
+    assert done.status == 3, done.err  # it waits for a person
+    assert "You named no machine. Which one shall run `uname -a`?" in done.out
     assert "Linux" not in done.out
-    assert system.farhand("tickets", "list", "--json").json()["items"] == before
+    after = system.farhand("tickets", "list", "--json").json()["items"]
+    (asking,) = [one for one in after if one["id"] not in {known["id"] for known in before}]
+    assert (asking["stage"], asking["needs"]) == ("needs_person", "answer")
+    assert system.farhand("tickets", "stop", asking["id"]).status == 0
 
 
 def test_status_and_doctor_on_the_machine_say_that_all_is_well(

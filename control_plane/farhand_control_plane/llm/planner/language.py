@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass
 
 THIS_MACHINE = "this machine"
+NO_MACHINE = ""  # none was named: a question, never a guess
 
 _ON = re.compile(r"^on\s+(?P<machine>this machine|\S+?)\s*:\s*(?P<command>\S.*)$", re.I | re.S)
 _SCRIPT = re.compile(
@@ -33,7 +34,7 @@ _MACHINES = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One command to run; ``machine`` is a name or THIS_MACHINE."""
+    """One command to run; ``machine`` is a name, THIS_MACHINE or NO_MACHINE."""
 
     command: str
     machine: str
@@ -97,11 +98,11 @@ def _run(line: str) -> Run | None:
         return Run(command=match["command"].strip(), machine=_normal(match["machine"]))
     if line[:4].lower() != "run ":
         return None
-    command, found, machine = line[4:].rpartition(" on ")
+    command, found, machine = line[3:].rpartition(" on ")
     named = machine_named(machine) if found else None
-    if named is None or not command.strip():
-        return None
-    return Run(command=command.strip(), machine=named)
+    if named is None:
+        command, named = line[4:], NO_MACHINE
+    return Run(command=command.strip(), machine=named) if command.strip() else None
 
 
 def _normal(machine: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Made, Wanted
 from farhand_control_plane.llm.planner.language import (
+    NO_MACHINE,
     THIS_MACHINE,
     NotUnderstood,
     Run,
@@ -76,6 +77,8 @@ def _machine(
     if name == THIS_MACHINE:
         name = ticket.attrs.get("this_machine", "")
         problem = "I cannot tell which machine `this machine` is."
+    elif name == NO_MACHINE:
+        problem = "You named no machine."
     else:
         problem = f"I know no machine named {name}."
     if name in known:

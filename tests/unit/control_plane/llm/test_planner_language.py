@@ -20,6 +20,8 @@ from farhand_control_plane.llm.planner.language import (
     [
         ("run uname -a on this machine", [("uname -a", THIS_MACHINE)]),
         ("Run uname -a on laptop.", [("uname -a", "laptop")]),
+        ("run make", [("make", "")]),
+        ("run echo on the way", [("echo on the way", "")]),
         ("run echo on the way on laptop", [("echo on the way", "laptop")]),
         ("on laptop: make test", [("make test", "laptop")]),
         ("on this machine: echo a: b", [("echo a: b", THIS_MACHINE)]),
@@ -50,7 +52,7 @@ def test_other_forms_are_told_apart(text: str, meaning: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "please fix the bug", "run make", "run  on laptop", "run x on laptop\nand then rest"],
+    ["", "please fix the bug", "run", "run  on laptop", "run x on laptop\nand then rest"],
 )
 def test_anything_else_is_not_guessed_at(text: str) -> None:
     assert understand(text) == NotUnderstood()
