@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from farhand_control_plane.logs import JsonLines, TextLines, log
+from farhand_control_plane.logs import REPEATED, JsonLines, OncePer, TextLines, configure, log
 
 
 def record(level: int = logging.INFO, **fields: object) -> logging.LogRecord:
@@ -53,3 +53,50 @@ def test_an_error_brings_its_traceback(form: logging.Formatter) -> None:
     except ValueError:
         one.exc_info = sys.exc_info()
     assert "ValueError: boom" in form.format(one)
+
+
+def test_a_message_that_strangers_repeat_is_one_line_in_ten_seconds_with_its_count() -> None:
+    now = 0.0
+    once = OncePer("socket.accept() out of", monotonic=lambda: now)
+    passed = []
+    for second in range(25):
+        now = float(second)
+        for _ in range(100):
+            one = logging.LogRecord(
+                "asyncio",
+                logging.ERROR,
+                "",
+                0,
+                "socket.accept() out of system resource\n",
+                (),
+                None,
+            )
+            if once.filter(one):
+                passed.append(json.loads(JsonLines().format(one)))
+    assert [line["times"] for line in passed] == [1, 1000, 1000]
+    other = logging.LogRecord("asyncio", logging.ERROR, "", 0, "something else", (), None)
+    assert all(once.filter(other) for _ in range(3))
+    assert "times" not in JsonLines().format(other)
+
+
+def test_what_asyncio_says_of_each_failed_accept_is_held_back_however_often_we_configure(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        for _ in range(2):
+            configure(json_lines=True, level="info")
+        for _ in range(50):
+            try:
+                raise OSError(24, "Too many open files")
+            except OSError:
+                logging.getLogger("asyncio").exception("socket.accept() out of system resource\nx")
+        (line,) = capsys.readouterr().err.splitlines()
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        for name, _ in REPEATED:
+            logging.getLogger(name).filters.clear()
+    assert json.loads(line)["times"] == 1
+    assert "traceback" not in json.loads(line)

@@ -121,3 +121,33 @@ def test_no_descriptor_of_one_child_reaches_another(tmp_path: Path, child: Child
     child.forget()
     until_ended(child)
     sibling.end(signal.SIGKILL, 10)
+
+
+def test_its_log_is_bounded_while_it_runs_and_the_last_part_is_kept(
+    child: Child, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "LOG_MAX_BYTES", 10_000)
+    child.start(
+        python(
+            "import os, sys\n"
+            "for n in range(5000): os.write(1, b'line %d\\n' % n)\n"
+            "os.write(int(sys.argv[4]), b'{}\\n')\n"
+            "os.read(int(sys.argv[2]), 99)\n"
+            "os.write(1, b'after\\n')\n"
+        ),
+        reports=True,
+    )
+    deadline = time.monotonic() + 30
+    while not child.hear():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)  # between two looks, not for timing
+    assert not child.due_again()  # a look of the parent
+    old = child.log.with_suffix(".log.old")
+    assert child.log.stat().st_size == 0
+    assert old.stat().st_size == 10_000
+    assert old.read_bytes().endswith(b"line 4998\nline 4999\n")
+    assert child.last_words() == "line 4999"
+    child.tell({})
+    until_ended(child)
+    assert child.log.read_bytes() == b"after\n"  # no hole where the old part was
+    assert child.last_words() == "after"
