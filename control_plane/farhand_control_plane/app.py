@@ -21,6 +21,7 @@ from farhand_control_plane.api import (
 from farhand_control_plane.api.access import Requires
 from farhand_control_plane.api.body_limit import BodyLimit
 from farhand_control_plane.api.exec import App, ExecApp
+from farhand_control_plane.api.request_body import BODY_WITHIN_S
 from farhand_control_plane.api.services import Services
 from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.machines.execs import Execs
@@ -39,11 +40,17 @@ _ROUTERS: tuple[APIRouter, ...] = (
 )
 
 
-def create_app(services: Services, execs: Execs) -> App:
+def create_app(services: Services, execs: Execs, *, body_within_s: float = BODY_WITHIN_S) -> App:
     """Return the whole application; raises at once when a route has no access level."""
     api = create_api(services)
     # In front of the framework, because its routing costs as much as a whole short command.
-    return ExecApp(BodyLimit(api), authenticate=services.authenticator.caller_of, execs=execs)
+    caller_of = services.authenticator.caller_of
+    return ExecApp(
+        BodyLimit(api, authenticate=caller_of, within_s=body_within_s),
+        authenticate=caller_of,
+        execs=execs,
+        body_within_s=body_within_s,
+    )
 
 
 def create_api(services: Services) -> FastAPI:

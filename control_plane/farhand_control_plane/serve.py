@@ -11,6 +11,7 @@ import gc
 import json
 import logging
 import os
+import resource
 import signal
 import socket
 import threading
@@ -40,6 +41,12 @@ RETRY_CAP_S: Final = 10.0
 DRAIN_S: Final = 5.0
 # Longer than clients and proxies keep an idle connection: who sends must be the one who closes.
 KEEP_ALIVE_S: Final = 75
+# The rest is for machines' links, the database and the log. An event stream or a command that runs
+# holds one connection; a replica carries hundreds of them, never thousands.
+HTTP_CONNECTIONS_MAX: Final = 8192
+HTTP_CONNECTIONS_SHARE: Final = 0.5  # of the descriptors that we may have
+HTTP_BACKLOG: Final = 128  # asyncio also tries so many accepts in a row
+DESCRIPTORS_WANTED: Final = 1 << 20  # where there is no hard limit
 HTTP_GRACE_S: Final = 3  # then streams that are still open are cut; their clients come back
 
 
@@ -54,6 +61,7 @@ def serve(settings: Settings, options: ServeOptions) -> int:
     """Run one replica until it is told to stop; return the exit code."""
     # kill -USR1 writes the stacks of all threads to the log: what a process that hangs is doing.
     faulthandler.register(signal.SIGUSR1, all_threads=True)
+    raise_descriptor_limit()
     process = _Process(settings, options)
     try:
         asyncio.run(process.run())
@@ -63,6 +71,26 @@ def serve(settings: Settings, options: ServeOptions) -> int:
             raise
         return 1
     return 0
+
+
+def raise_descriptor_limit() -> None:
+    """Take as many descriptors as we may have: the soft limit is for programs that select()."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS_WANTED if hard == resource.RLIM_INFINITY else hard
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    except (ValueError, OSError) as error:  # a kernel with a limit of its own, as macOS has
+        log(LOGGER, "descriptor_limit_kept", level=logging.WARNING, soft=soft, error=str(error))
+
+
+def connections_max() -> int:
+    """Return how many HTTP connections are served; more are told 503."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return HTTP_CONNECTIONS_MAX
+    return min(HTTP_CONNECTIONS_MAX, int(soft * HTTP_CONNECTIONS_SHARE))
 
 
 class _Process:
@@ -219,9 +247,8 @@ def _import_everything() -> None:
     What they make stays for good: the collector is kept from looking at it, now and later.
     """
     gc.disable()
-    import uvicorn  # noqa: F401  # for its cost
-
     from farhand_control_plane import wiring  # noqa: F401  # for its cost
+    from farhand_control_plane.api import connections  # noqa: F401  # for uvicorn's cost
 
     gc.freeze()
     gc.enable()
@@ -247,6 +274,8 @@ def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
 
     import uvicorn
 
+    from farhand_control_plane.api.connections import Connection
+
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Any:  # the signals are ours: they stop the whole replica
@@ -255,12 +284,14 @@ def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
     return Server(
         uvicorn.Config(
             replica.app,
-            http="httptools",
+            http=Connection,
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             server_header=False,
+            limit_concurrency=connections_max(),
+            backlog=HTTP_BACKLOG,
             timeout_keep_alive=KEEP_ALIVE_S,
             timeout_graceful_shutdown=HTTP_GRACE_S,
         )

@@ -1,53 +1,75 @@
-"""No request body is read past a limit, whatever its headers say."""
+"""No request body is read for somebody unknown, past a limit, or longer than a while."""
 
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from farhand_control_plane.api.failures import failure_of
-from farhand_shared.errors import TooLarge
+from farhand_control_plane.api.request_body import (
+    BODY_WITHIN_S,
+    ClientGone,
+    Message,
+    Receive,
+    read_body,
+)
+from farhand_control_plane.db.tokens import Caller
+from farhand_shared.errors import FarhandError
 from farhand_shared.limits import MIB
 
 # Above every field's own limit, so that the error that names the field is the one people meet.
 BODY_MAX_BYTES: Final = 4 * MIB
 
-_Message = MutableMapping[str, Any]  # as ASGI types them
-_Receive = Callable[[], Awaitable[_Message]]
-_Send = Callable[[_Message], Awaitable[None]]
-_App = Callable[[_Message, _Receive, _Send], Awaitable[None]]
+_Send = Callable[[Message], Awaitable[None]]
+_App = Callable[[Message, Receive, _Send], Awaitable[None]]
 
 
 class BodyLimit:
-    """Answers 413 to a larger body; hands every other request on with its body read."""
+    """Answers 401, 408 or 413 in time; hands every other request on with its body read.
 
-    def __init__(self, app: _App, *, limit_bytes: int = BODY_MAX_BYTES) -> None:
+    The token is checked before the body is read, so that a stranger cannot make us wait or keep
+    anything. Every route that takes a body needs one; which scope, the route says itself.
+    """
+
+    def __init__(
+        self,
+        app: _App,
+        *,
+        authenticate: Callable[[Mapping[str, str]], Awaitable[Caller]],
+        limit_bytes: int = BODY_MAX_BYTES,
+        within_s: float = BODY_WITHIN_S,
+    ) -> None:
         self._app = app
+        self._authenticate = authenticate
         self._limit = limit_bytes
+        self._within_s = within_s
 
-    async def __call__(self, scope: _Message, receive: _Receive, send: _Send) -> None:
+    async def __call__(self, scope: Message, receive: Receive, send: _Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
             await self._app(scope, receive, send)
             return
-        declared = dict(scope["headers"]).get(b"content-length", b"")
-        size = int(declared) if declared.isdigit() else 0
-        body, more = bytearray(), True
-        while more and size <= self._limit:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                return
-            body += message.get("body", b"")
-            more = message.get("more_body", False)
-            size = max(size, len(body))
-        if size > self._limit:
-            error = TooLarge("the request body", size, self._limit, "send less at a time")
+        headers = dict(scope["headers"])
+        declared = headers.get(b"content-length", b"")
+        try:
+            await self._authenticate(
+                {name.decode("latin-1"): text.decode("latin-1") for name, text in headers.items()}
+            )
+            body = await read_body(
+                receive,
+                limit_bytes=self._limit,
+                within_s=self._within_s,
+                declared_bytes=int(declared) if declared.isdigit() else 0,
+            )
+        except ClientGone:
+            return
+        except FarhandError as error:
             await failure_of(error)(scope, receive, send)
             return
         given = False
 
-        async def replay() -> _Message:
+        async def replay() -> Message:
             nonlocal given
             if given:
                 return await receive()
             given = True
-            return {"type": "http.request", "body": bytes(body), "more_body": False}
+            return {"type": "http.request", "body": body, "more_body": False}
 
         await self._app(scope, replay, send)

@@ -13,11 +13,12 @@ from urllib.parse import parse_qs
 
 from farhand_control_plane.api.access import check_any
 from farhand_control_plane.api.failures import failure_of, our_fault
+from farhand_control_plane.api.request_body import BODY_WITHIN_S, read_body
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
 from farhand_control_plane.machines.execs import ExecRequest, Execs
 from farhand_control_plane.machines.following import Chunk
-from farhand_shared.errors import FarhandError, InvalidInput, NotFound, TooLarge
+from farhand_shared.errors import FarhandError, InvalidInput, NotFound
 from farhand_shared.exec_frames import FrameKind, encode_json_frame
 from farhand_shared.exec_request import decode_exec_body
 from farhand_shared.ids import AttemptId, is_id
@@ -45,10 +46,18 @@ _HEADERS: Final = [(b"content-type", b"application/octet-stream"), (b"cache-cont
 class ExecApp:
     """Serves its two routes and hands everything else to ``inner``."""
 
-    def __init__(self, inner: App, *, authenticate: Authenticate, execs: Execs) -> None:
+    def __init__(
+        self,
+        inner: App,
+        *,
+        authenticate: Authenticate,
+        execs: Execs,
+        body_within_s: float = BODY_WITHIN_S,
+    ) -> None:
         self._inner = inner
         self._authenticate = authenticate
         self._execs = execs
+        self._body_within_s = body_within_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -63,7 +72,9 @@ class ExecApp:
 
     async def _exec(self, scope: Scope, receive: Receive) -> AsyncIterator[Chunk]:
         caller = await self._caller(scope, TokenScope.EXEC)
-        body = decode_exec_body(await _body(receive))
+        body = decode_exec_body(
+            await read_body(receive, limit_bytes=BODY_MAX_BYTES, within_s=self._body_within_s)
+        )
         frames = self._execs.run(
             ExecRequest(
                 instance_id=caller.instance_id,
@@ -185,19 +196,3 @@ def _offset(query: Mapping[str, list[str]], name: str) -> int:
     if not text.isdecimal() or len(text) > _OFFSET_DIGITS:
         raise InvalidInput(f"cannot follow the attempt: {name}={text[:40]!r} is no byte offset")
     return int(text)
-
-
-async def _body(receive: Receive) -> bytes:
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise InvalidInput("cannot read the request: the client went away")
-        part: bytes = message.get("body", b"")
-        parts.append(part)
-        size += len(part)
-        if size > BODY_MAX_BYTES:
-            raise TooLarge("the request body", size, BODY_MAX_BYTES, "send less at a time")
-        if not message.get("more_body", False):
-            return parts[0] if len(parts) == 1 else b"".join(parts)

@@ -10,6 +10,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from farhand_control_plane.api.access import NotAuthenticated
+from farhand_control_plane.api.request_body import TooSlow
 from farhand_control_plane.logs import log
 from farhand_shared.errors import (
     Conflict,
@@ -31,6 +32,7 @@ _STATUS: Final[tuple[tuple[type[FarhandError], int], ...]] = (
     (NotAuthenticated, 401),
     (NotAllowed, 403),
     (NotFound, 404),
+    (TooSlow, 408),
     (Conflict, 409),
     (TooLarge, 413),
     (InvalidInput, 400),
@@ -38,6 +40,12 @@ _STATUS: Final[tuple[tuple[type[FarhandError], int], ...]] = (
     (NewerSchema, 503),
     (ProtocolError, 502),
 )
+
+
+_HEADERS: Final[Mapping[int, Mapping[str, str]]] = {
+    401: {"WWW-Authenticate": "Bearer"},
+    408: {"Connection": "close"},  # the rest of the request may still come, and means nothing
+}
 
 
 def status_of(error: FarhandError) -> int:
@@ -57,8 +65,7 @@ def failure(
 def failure_of(error: FarhandError) -> JSONResponse:
     """Return the response for an error of ours; its text was written for the caller."""
     status = status_of(error)
-    headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return failure(status, error.code, str(error), headers)
+    return failure(status, error.code, str(error), _HEADERS.get(status))
 
 
 async def _ours(_request: Request, error: Exception) -> JSONResponse:

@@ -30,12 +30,12 @@ class Client:
         self.lab = lab
         self.writers = []
 
-    async def send(self, method, path, body=b"", token="exec"):
+    async def send(self, method, path, body=b"", token="exec", declared=None):
         self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
         self.writers.append(self.writer)
         self.writer.write(
             f"{method} {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
-            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n".encode()
+            f"content-length: {declared or len(body)}\r\nconnection: close\r\n\r\n".encode()
             + body
         )
         head = (await self.reader.readuntil(b"\r\n\r\n")).decode()
@@ -60,7 +60,7 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(lab, replica) -> AsyncIterator[Client]:
+async def serving(lab, replica, **more) -> AsyncIterator[Client]:
     async def authenticate(headers):
         scopes = {
             "Bearer exec": {Scope.EXEC},
@@ -82,7 +82,7 @@ async def serving(lab, replica) -> AsyncIterator[Client]:
         await send({"type": "http.response.start", "status": 418, "headers": []})
         await send({"type": "http.response.body", "body": b"inner"})
 
-    app = ExecApp(inner, authenticate=authenticate, execs=replica.execs)
+    app = ExecApp(inner, authenticate=authenticate, execs=replica.execs, **more)
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_level="warning", lifespan="off", access_log=False)
     )
@@ -199,6 +199,18 @@ async def test_a_command_too_large_to_carry_names_its_size_and_the_limit(lab):
     assert "7,000,0" in error["message"]
     assert "6,291,456" in error["message"]
     assert machine.starts == []
+
+
+async def test_a_body_that_does_not_come_in_time_is_not_waited_for(lab):
+    replica = await lab.replica()
+    async with serving(lab, replica, body_within_s=0.1) as client:
+        for token, status, code in [
+            ("exec", 408, "request_timeout"),
+            ("none", 401, "not_authenticated"),  # before the body is looked at
+        ]:
+            assert await client.send("POST", "/v1/exec", b'{"a', token, declared=100_000) == status
+            assert (await client.error())["code"] == code
+    assert await lab.sql("select 1 from commands") == []
 
 
 async def test_other_paths_go_to_the_inner_application(lab):
