@@ -114,6 +114,20 @@ class Attempts:
         """All attempts without a receipt: running, over but not acknowledged, indeterminate."""
         return self._pool.handles
 
+    @property
+    def orphans(self) -> list[str]:
+        """The attempts whose process lives though its supervisor was killed; receipted or not."""
+        return self._pool.orphans.living
+
+    @property
+    def ending_orphans(self) -> bool:
+        """Whether one of them is being ended."""
+        return self._pool.orphans.ending
+
+    def on_orphan_end(self, told: Callable[[], None]) -> None:
+        """Have `told` called whenever one of them is over."""
+        self._pool.orphans.on_end = told
+
     async def start(
         self,
         attempt_id: str,
@@ -147,10 +161,15 @@ class Attempts:
         return Decision.STARTED
 
     async def cancel(self, attempt_id: str, reason: StopReason) -> None:
-        """End an attempt: its end is told as always. An unknown id will never start (tombstone)."""
+        """End an attempt: its end is told as always. An unknown id will never start (tombstone).
+
+        The process of one that was lost is ended too; nothing more is told of it.
+        """
         handle = self.live.get(attempt_id)
         if handle is not None:
             handle.cancel(reason)
+        elif attempt_id in self.orphans:
+            self._pool.orphans.end(attempt_id)
         else:
             await self._journal.record_tombstone(attempt_id, reason.value)
 
@@ -201,6 +220,7 @@ class Attempts:
 
     async def forget(self, attempt_id: str) -> None:
         """The server keeps nothing of it: end it if it runs, and tell the listener nothing more."""
+        self._pool.orphans.end(attempt_id)
         handle = self.live.get(attempt_id)
         if handle is None:
             return
@@ -268,6 +288,7 @@ class Attempts:
         for attempt_id, entry in self._journal.entries.items():
             if entry.state is EntryState.JOURNALLED and attempt_id not in self.live:
                 self._pool.add_lost(attempt_id, entry.input_digest)
+        self._pool.orphans.release_all_but(set(self.live))
 
 
 class _Filter(CommandListener):

@@ -67,7 +67,9 @@ def result_of(handle: CommandHandle) -> CommandResult | None:
         for index, stream in enumerate(records.Stream)
     )
     # Of the loss only what stays the same: its message may tell more at the next start.
-    return results.indeterminate(stdout, stderr)
+    loss = handle.loss
+    pid = loss.started.pid if loss.still_running and loss.started is not None else None
+    return results.indeterminate(stdout, stderr, pid=pid)
 
 
 def report_gaps(link: DaemonLink, handle: CommandHandle) -> None:

@@ -61,13 +61,28 @@ def cancelled_before_start() -> CommandResult:
     return CommandResult(reason=ExitReason.CANCEL)
 
 
-def indeterminate(stdout: StreamTotals, stderr: StreamTotals) -> CommandResult:
-    """Return the result of an attempt that may have run, and whose end nobody can know."""
+def indeterminate(
+    stdout: StreamTotals, stderr: StreamTotals, *, pid: int | None = None
+) -> CommandResult:
+    """Return the result of an attempt that may have run, and whose end nobody can know.
+
+    ``pid``: its process, when it was seen to go on.
+    """
+    if pid is None:
+        error = (
+            "cannot tell how it ended: what watched it died first, and it may have run; "
+            "look at what it left before asking for it again"
+        )
+    else:
+        error = (
+            f"cannot tell how it ends: what watched it died first, and process {pid} still runs "
+            "on the machine; stop the command or end it there, and look at what it left before "
+            "asking for it again"
+        )
     return CommandResult(
         reason=ExitReason.INDETERMINATE,
         error_code="supervisor_lost",
-        error="cannot tell how it ended: what watched it died first, and it may have run; "
-        "look at what it left before asking for it again",
+        error=error,
         stdout=stdout,
         stderr=stderr,
     )

@@ -92,10 +92,16 @@ class Warden:
     def adopt(self, attempts: Attempts) -> None:
         """Take over what the journal and the spool hold: running commands, unsent results."""
         self._attempts = attempts
+        attempts.on_orphan_end(self._orphan_ended)
         for handle in attempts.live.values():
             self._restore(handle)
-        if attempts.live:
-            self._log.write("adopted", attempts=len(attempts.live), running=len(self._running))
+        if attempts.live or attempts.orphans:
+            self._log.write(
+                "adopted",
+                attempts=len(attempts.live),
+                running=len(self._running),
+                orphans=len(attempts.orphans),
+            )
 
     def _restore(self, handle: CommandHandle) -> None:
         if reports.restore(self._link, handle) is None:
@@ -163,7 +169,7 @@ class Warden:
                 offer,
                 Deny(
                     reason_code="busy",
-                    message=f"cannot start: {len(self._running)} commands run and {LOCAL_QUEUE} "
+                    message=f"cannot start: {self._places_taken()} commands run and {LOCAL_QUEUE} "
                     "wait on this machine already; try again later or raise concurrency in "
                     "machine.toml",
                 ),
@@ -181,9 +187,13 @@ class Warden:
 
     def _has_room(self) -> bool:
         try:
-            return len(self._running) < self._ceiling.current().concurrency
+            return self._places_taken() < self._ceiling.current().concurrency
         except InvalidInput:
             return True  # the verdict refuses with the fault
+
+    def _places_taken(self) -> int:
+        """Count what runs, also what no supervisor watches any more."""
+        return len(self._running) + len(self._store.orphans)
 
     def _judge(self, offered: StartOffered) -> Plan | Deny:
         """Return the verdict by the machine file and the disk as they are at this moment."""
@@ -273,6 +283,9 @@ class Warden:
         if attempt_id in self._store.live:
             await self._store.cancel(attempt_id, StopReason.CANCEL)  # its end is the answer
             return
+        if attempt_id in self._store.orphans:
+            await self._store.cancel(attempt_id, StopReason.CANCEL)  # the server has its result
+            return
         if self._store.is_receipted(attempt_id):
             self._finish(attempt_id, _RECEIPTED)
             return
@@ -352,6 +365,10 @@ class Warden:
         self._changed.set()
         self._start_queued()
 
+    def _orphan_ended(self) -> None:
+        self._changed.set()
+        self._start_queued()
+
     def _log_end(self, attempt_id: str, result: CommandResult) -> None:
         """Write it after the result has been sent: somebody waits for that."""
         self._log.write("ended", attempt=attempt_id, reason=result.reason.value)
@@ -390,12 +407,12 @@ class Warden:
         """Start nothing more; with a reason also end what runs (TERM, grace, KILL)."""
         self._stopping = True
         if reason is not None:
-            for attempt_id in list(self._running):
+            for attempt_id in [*self._running, *self._store.orphans]:
                 await self._store.cancel(attempt_id, reason)
 
     async def ended(self) -> None:
-        """Return when no command runs any more."""
-        while self._running:
+        """Return when no command runs any more, nor what is being ended of one that was lost."""
+        while self._running or self._store.ending_orphans:
             self._changed.clear()
             await self._changed.wait()
 

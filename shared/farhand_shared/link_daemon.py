@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum, auto
 
+from farhand_shared.command import ExitReason
 from farhand_shared.errors import ProtocolError
 from farhand_shared.limits import FLUSH_S, FRAME_BYTES
 from farhand_shared.link_actions import (
@@ -286,7 +287,8 @@ class DaemonLink:
 
     def _on_cancel(self, cancel: Cancel) -> Sequence[DaemonAction]:
         attempt = self._attempts.get(cancel.attempt_id)
-        if attempt is not None and attempt.result is not None:
+        result = None if attempt is None else attempt.result
+        if result is not None and result.result.reason is not ExitReason.INDETERMINATE:
             return ()  # its result is the answer and is on its way
         return (
             CancelAttempt(

@@ -225,6 +225,14 @@ class ReplicaLink:
         self._attempts.setdefault(attempt_id, ReplicaAttempt())
         self._push(Cancel(attempt_id=attempt_id, reason=reason))
 
+    def cancel_recorded(self, attempt_id: str, result_hash: bytes, reason: str) -> None:
+        """Queue a cancel of an attempt whose recorded result leaves its end open.
+
+        Its process may live on. Nothing has to answer; what does is acknowledged as recorded.
+        """
+        self._remember(attempt_id, result_hash)
+        self._push(Cancel(attempt_id=attempt_id, reason=reason))
+
     def approve(self, attempt_id: str, plan_hash: bytes) -> None:
         """Queue an owner's approval."""
         self._push(Approval(attempt_id=attempt_id, plan_hash=plan_hash))

@@ -100,11 +100,11 @@ def signal_all(group: int, number: int) -> int:
     for pid, started in living:
         fields = stat_fields(pid)
         if fields is not None and int(fields[2]) != group:
-            _signal_one(pid, started, number)
+            signal_one(pid, started, number)
     return len(living) if LINUX else int(in_group)
 
 
-def _signal_one(pid: int, started: int, number: int) -> None:
+def signal_one(pid: int, started: int, number: int) -> None:
     """Signal exactly that process: the descriptor pins it before its start time is compared."""
     try:
         fd = os.pidfd_open(pid)

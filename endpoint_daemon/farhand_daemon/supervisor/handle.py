@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import signal
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from farhand_daemon import process_identity
 from farhand_daemon.spool import BytesGone, DamagedSpool, SpoolReader
 from farhand_daemon.supervisor import wire
 from farhand_daemon.supervisor.records import (
@@ -79,13 +77,13 @@ class CommandHandle:
         """End the command: TERM, the grace period, KILL until nothing is left.
 
         Before the start nothing is started at all. The end is told by `command_exited` as always.
-        Of a lost command what is still provably ours gets a TERM.
+        Of a lost command what is still provably ours is ended in the same way.
         """
         if self.stop_wanted is not None or self.state is HandleState.EXITED:
             return
         self.stop_wanted = reason
         if self.state is HandleState.LOST:
-            self._end_orphan()
+            self._pool.orphans.end(self.attempt_id)
         elif self.connection is not None:
             self.connection.send(wire.frame(wire.CANCEL, reason.value.encode()))
 
@@ -202,12 +200,14 @@ class CommandHandle:
             self._ended.set_result(record)
 
     def note_loss(self, loss: SupervisorLoss) -> None:
-        self.state, self.loss = HandleState.LOST, loss
+        self.state, self.loss = HandleState.LOST, self._pool.orphans.keep(self.attempt_id, loss)
         self.connection = None
         self.started = self.started or loss.started
         self.refresh_from_spool()
+        if self.stop_wanted is not None:  # it was being ended when its supervisor died
+            self._pool.orphans.end(self.attempt_id)
         if not self._ended.done():
-            self._ended.set_result(loss)
+            self._ended.set_result(self.loss)
 
     def refresh_from_spool(self) -> None:
         """Take the facts that the supervisor wrote into the spool."""
@@ -231,12 +231,3 @@ class CommandHandle:
             with contextlib.suppress(FileNotFoundError, DamagedSpool):
                 self._reader = SpoolReader(os.fspath(self.spool_path))
         return self._reader
-
-    def _end_orphan(self) -> None:
-        """Send TERM to the group whose supervisor died, if it is provably the same process."""
-        started = self.started
-        if started is not None and process_identity.is_alive(
-            started.pid, started.start_time, started.boot_id
-        ):
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(started.pid, signal.SIGTERM)

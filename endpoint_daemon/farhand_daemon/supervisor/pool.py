@@ -25,6 +25,7 @@ from farhand_daemon.supervisor import wire
 from farhand_daemon.supervisor.connection import SupervisorConnection, connect_in_folder
 from farhand_daemon.supervisor.fork_client import SPOOL_FOLDER, ForkServer
 from farhand_daemon.supervisor.handle import CommandHandle, HandleState
+from farhand_daemon.supervisor.orphans import ORPHANS_FOLDER, Orphans
 from farhand_daemon.supervisor.process import SOCKETS_FOLDER
 from farhand_daemon.supervisor.records import (
     ExitRecord,
@@ -83,6 +84,7 @@ class SupervisorPool:
         """`warm` supervisors always wait for a command; others are ended after `idle_s` idle."""
         self.loop = asyncio.get_running_loop()
         self.handles: dict[str, CommandHandle] = {}
+        self.orphans = Orphans(fork_server.state_dir / ORPHANS_FOLDER, self.loop)
         self.spool_dir = fork_server.state_dir / SPOOL_FOLDER
         self._sockets_dir = fork_server.state_dir / SOCKETS_FOLDER
         self._listener = listener
@@ -107,6 +109,7 @@ class SupervisorPool:
         of an attempt.
         """
         self._digest_of = digest_of or self._digest_of
+        self.orphans.open()
         for name in os.listdir(self._sockets_dir):
             self._connect_to_earlier(name)
         with contextlib.suppress(TimeoutError):
@@ -163,6 +166,7 @@ class SupervisorPool:
     def forget(self, handle: CommandHandle) -> None:
         """Drop a released handle; `CommandHandle.release` calls it."""
         self.handles.pop(handle.attempt_id, None)
+        self.orphans.release(handle.attempt_id)
 
     async def close(self, *, quit_leftovers: bool = False) -> None:
         """End idle supervisors and the fork server; running commands go on, to be adopted.
@@ -188,6 +192,7 @@ class SupervisorPool:
             if handle.sync_timer is not None:
                 handle.sync_timer.cancel()
             handle.close()
+        await self.orphans.close()
         while self._threads:
             await asyncio.wait(self._threads)
         remove_dead_sockets(self._sockets_dir)

@@ -239,6 +239,98 @@ async def test_cancel_ends_the_whole_group(plane: FakeControlPlane, farhandd: Fa
         os.killpg(attempt.started[0].pid, 0)
 
 
+async def _orphaned(plane: FakeControlPlane, farhandd: Farhandd, machine_id: str) -> FakeAttempt:
+    """Run a command, kill its supervisor, wait for the result and its acknowledgement."""
+    attempt = plane.offer(machine_id, b"echo begun; sleep 300; true")
+    await plane.until(lambda: attempt.stdout == b"begun\n")
+    spool = farhandd.home / "spool" / f"{attempt.offer.attempt_id}.spool"
+    stat = Path(f"/proc/{attempt.started[0].pid}/stat").read_text()
+    os.kill(int(stat.rpartition(")")[2].split()[1]), signal.SIGKILL)
+    await plane.result(attempt)
+    await _eventually(lambda: not plane.acknowledge_results or not spool.exists())
+    return attempt
+
+
+def _runs(attempt: FakeAttempt) -> bool:
+    try:
+        os.killpg(attempt.started[0].pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _send_cancel(plane: FakeControlPlane, attempt: FakeAttempt, machine_id: str) -> None:
+    """Send a cancel for an attempt whose result is recorded."""
+    session = plane.machines[machine_id].session
+    assert session is not None
+    assert attempt.result_hash is not None
+    session.link.cancel_recorded(attempt.offer.attempt_id, attempt.result_hash, "cancel")
+    session.due.set()
+
+
+async def test_a_killed_supervisors_process_is_named_and_a_later_cancel_ends_it(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await _linked(plane, farhandd)
+    attempt = await _orphaned(plane, farhandd, machine_id)
+    assert attempt.result is not None
+    assert attempt.result.reason is ExitReason.INDETERMINATE
+    assert f"process {attempt.started[0].pid} still runs" in attempt.result.error
+    assert _runs(attempt)
+    _send_cancel(plane, attempt, machine_id)
+    await _eventually(lambda: not _runs(attempt))
+    _exited(await plane.run(machine_id, b"true"))
+    assert not plane.conflicts
+
+
+async def test_a_process_without_a_supervisor_holds_a_place_until_its_end(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await _linked(plane, farhandd)
+    farhandd.narrow('trust_level = "trusted"\nconcurrency = 1\n')
+    attempt = await _orphaned(plane, farhandd, machine_id)
+    waiting = plane.offer(machine_id, b"true")
+    farhandd.started[-1].kill()
+    await farhandd.started[-1].wait()
+    await farhandd.start("run")  # the next daemon counts it too
+    await plane.connected(machine_id, after_epoch=1)
+    if waiting.decision is None:
+        plane.send_offer(waiting)
+    probe = plane.offer(machine_id, b"true")
+    session = plane.machines[machine_id].session
+    assert session is not None
+    nonce = session.link.probe(time.monotonic())
+    session.due.set()
+    await plane.until(lambda: session.link.pong_nonce >= nonce)
+    assert not waiting.started
+    assert not probe.started
+    os.killpg(attempt.started[0].pid, signal.SIGKILL)
+    _exited(await plane.result(waiting))
+    _exited(await plane.result(probe))
+
+
+async def test_a_cancel_reaches_a_lost_command_whose_result_waits_for_its_acknowledgement(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await _linked(plane, farhandd)
+    plane.acknowledge_results = False
+    attempt = await _orphaned(plane, farhandd, machine_id)
+    plane.cancel(attempt.offer.attempt_id, machine_id)
+    await _eventually(lambda: not _runs(attempt))
+
+
+async def test_ctrl_c_ends_what_a_killed_supervisor_left(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    machine_id = await _linked(plane, farhandd)
+    attempt = await _orphaned(plane, farhandd, machine_id)
+    daemon = farhandd.started[-1]
+    daemon.send_signal(signal.SIGINT)
+    async with asyncio.timeout(20):
+        assert await daemon.wait() == 0
+    await _eventually(lambda: not _runs(attempt))  # a zombie until init has looked
+
+
 async def test_a_cancel_that_overtakes_the_offer_leaves_a_tombstone(
     plane: FakeControlPlane, farhandd: Farhandd
 ) -> None:
