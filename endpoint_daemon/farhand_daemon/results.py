@@ -6,7 +6,7 @@ between two sendings.
 
 from farhand_daemon.supervisor.records import ExitRecord, Reason
 from farhand_shared import codec
-from farhand_shared.command import CommandResult, ExitReason, StreamTotals
+from farhand_shared.command import RECEIPTED, CommandResult, ExitReason, StreamTotals
 from farhand_shared.link_events import Result
 
 # A supervisor tells these two apart from other failures to spawn; the link has one reason.
@@ -92,7 +92,7 @@ def already_receipted() -> CommandResult:
     """Return the answer about an attempt of which this machine keeps only the receipt."""
     return CommandResult(
         reason=ExitReason.INDETERMINATE,
-        error_code="receipted",
+        error_code=RECEIPTED,
         error="cannot tell how it ended: the server has its result, only the receipt is kept here; "
         "look at the result there",
     )

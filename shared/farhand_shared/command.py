@@ -6,6 +6,7 @@ SHA-256 of those bytes; nobody re-serialises it.
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from farhand_shared.errors import Conflict
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS, GRACE_MS
@@ -34,6 +35,10 @@ class CommandSpec:
     env: tuple[tuple[bytes, bytes], ...] = ()  # added to the machine's own environment
     execution_timeout_ms: int = EXECUTION_TIMEOUT_DEFAULT_MS  # from start; 0 means none
     grace_ms: int = GRACE_MS  # between TERM and KILL
+
+
+# ``error_code`` of a machine's answer about an attempt of which it keeps only the receipt.
+RECEIPTED: Final = "receipted"
 
 
 class ExitReason(StrEnum):

@@ -7,6 +7,7 @@ time in milliseconds. The shell writes ``next_frame`` whenever it is not empty.
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
+from farhand_shared.command import RECEIPTED
 from farhand_shared.errors import ProtocolError
 from farhand_shared.limits import (
     CLOCK_SKEW_S,
@@ -148,7 +149,8 @@ class ReplicaLink:
                 self._push(Gone(attempt_id=attempt_id))
         elif isinstance(event, Result):
             self._push(ResultAck(attempt_id=attempt_id, result_hash=recorded))
-            if event.result_hash != recorded:
+            # A machine that keeps only the receipt says nothing new about how it ended.
+            if event.result_hash != recorded and event.result.error_code != RECEIPTED:
                 return (
                     ResultConflict(
                         attempt_id=attempt_id,

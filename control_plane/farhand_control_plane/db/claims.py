@@ -6,7 +6,7 @@ A claim asks again whether the command may start, in the transaction that offers
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from farhand_control_plane.db import events
 from farhand_control_plane.db.attempts import CommandRef
@@ -175,6 +175,38 @@ async def to_stop(
         (link.instance_id, link.machine_id, list(known)),
     )
     return [(row["attempt_id"], row["reason"]) for row in await cursor.fetchall()]
+
+
+# A machine remembers for 30 days that an attempt was its own; later it would take the wish to end
+# it for one that came before the offer.
+_LEFTOVER_DAYS: Final = 28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leftover:
+    """A lost or indeterminate attempt that somebody wants ended."""
+
+    attempt_id: AttemptId
+    reason: str
+    result_hash: bytes | None  # of the machine's word that it is indeterminate
+
+
+async def leftovers(
+    connection: Tx, link: HeldLink, attempt_ids: Sequence[AttemptId]
+) -> list[Leftover]:
+    """Return those of the machine's attempts that are over provisionally and are to be ended."""
+    cursor = await connection.execute(
+        """
+        select attempt_id, stop_reason as reason, result_hash
+          from attempts
+         where instance_id = %s and machine_id = %s and attempt_id = any(%s::uuid[])
+           and state in ('lost', 'indeterminate') and reason is distinct from 'revoked'
+           and stop_reason is not null and ended_at > farhand_now() - make_interval(days => %s)
+         order by attempt_id
+        """,
+        (link.instance_id, link.machine_id, list(attempt_ids), _LEFTOVER_DAYS),
+    )
+    return [Leftover(**row) for row in await cursor.fetchall()]
 
 
 _EXPIRED = Refusal(

@@ -141,6 +141,8 @@ async def request_stop(
 
     Queued ones are cancelled_before_start at once, others are ``stopping`` until their machine
     proves the end. ``reason``: cancel, superseded, expired, shutdown. Nothing matches: 0.
+    One that is lost or indeterminate keeps its state and is not counted, but its machine, which
+    may still hold the process, is asked to end it.
     """
     cursor = await tx.execute(
         """
@@ -172,7 +174,46 @@ async def request_stop(
             tx, instance_id, attempt_ids, reason=reason, queued_becomes="cancelled_before_start"
         )
         await announce(tx, ended)
+    await _ask_to_end_leftovers(tx, instance_id, command_id, ticket_id, reason)
     return len(attempt_ids)
+
+
+async def _ask_to_end_leftovers(
+    tx: Tx,
+    instance_id: InstanceId,
+    command_id: CommandId | None,
+    ticket_id: TicketId | None,
+    reason: str,
+) -> None:
+    """Note the wish at provisional attempts and wake the holders of their machines' links."""
+    await tx.execute(
+        """
+        with asked as (
+          update attempts a
+             set stop_reason = coalesce(a.stop_reason, %(reason)s)
+           where a.instance_id = %(instance_id)s and a.attempt_id in (
+                 select o.attempt_id
+                   from commands c
+                   join attempts o on o.instance_id = c.instance_id
+                                  and o.command_id = c.command_id
+                  where c.instance_id = %(instance_id)s
+                    and (c.command_id = %(command_id)s::uuid or c.ticket_id = %(ticket_id)s::uuid)
+                    and o.state in ('lost', 'indeterminate')
+                    and o.reason is distinct from 'revoked'
+                  order by o.attempt_id
+                    for update of o)
+          returning a.machine_id, a.attempt_id
+        )
+        select pg_notify(%(channel)s, machine_id::text || ' ' || attempt_id::text) from asked
+        """,
+        {
+            "reason": reason,
+            "instance_id": instance_id,
+            "command_id": command_id,
+            "ticket_id": ticket_id,
+            "channel": COMMANDS,
+        },
+    )
 
 
 async def get(tx: Tx, instance_id: InstanceId, command_id: CommandId) -> CommandView | None:

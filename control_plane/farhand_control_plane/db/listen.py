@@ -16,7 +16,8 @@ from farhand_shared.errors import FarhandError
 _log = logging.getLogger(__name__)
 
 SESSIONS: Final = "farhand_sessions"  # payload empty: some session became ready
-COMMANDS: Final = "farhand_commands"  # payload: machine_id with something queued or to be stopped
+COMMANDS: Final = "farhand_commands"  # payload: machine_id with something queued or to be stopped,
+# or machine_id and attempt_id: of an attempt that is lost or indeterminate, to be ended
 ATTEMPTS: Final = "farhand_attempts"  # payload: attempt_id whose output or state moved on
 OUTBOX: Final = "farhand_outbox"  # payload empty: something is to be sent
 EVENTS: Final = "farhand_events"  # payload: instance_id with a new event

@@ -18,6 +18,7 @@ from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_control_plane.machines.news import AttemptNews
+from farhand_shared.command import PROVISIONAL
 from farhand_shared.errors import Unavailable
 from farhand_shared.ids import AttemptId, MachineId
 from farhand_shared.reconcile import (
@@ -52,12 +53,15 @@ class Dispatcher:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _on_notification(self, machine_id: str) -> None:
+    def _on_notification(self, payload: str) -> None:
         """Something is queued or to be stopped there; ``""``: anything may be, anywhere."""
+        machine_id, _, attempt_id = payload.partition(" ")
         if not machine_id:
             for link in self._hub.links():
                 self.kick(link)
         elif (link_ := self._hub.link(MachineId(machine_id))) is not None:
+            if attempt_id:
+                link_.leftovers.add(AttemptId(attempt_id))
             self.kick(link_)
 
     async def look_everywhere(self) -> None:
@@ -102,6 +106,13 @@ class Dispatcher:
             stopping = await claims.to_stop(connection, link.held, sent)
         for attempt_id, reason in stopping:
             link.cancel(attempt_id, reason)
+        if link.leftovers:
+            asked = list(link.leftovers)
+            async with self._database.autocommit() as connection:
+                found = await claims.leftovers(connection, link.held, asked)
+            for leftover in found:
+                link.end_leftover(leftover.attempt_id, leftover.reason, leftover.result_hash)
+            link.leftovers.difference_update(asked)
 
     async def _claim_all(self, link: MachineLink) -> None:
         while link.is_open:
@@ -160,6 +171,9 @@ class Dispatcher:
             machine_name=link.name,
             views=views,
             outcomes=outcomes,
+        )
+        link.leftovers.update(
+            attempt.ref.attempt_id for attempt in held if attempt.view.state in PROVISIONAL
         )
         self._keep_live(link, outcomes, {view.attempt_id for view in views if view.result_hash})
         for outcome in outcomes:

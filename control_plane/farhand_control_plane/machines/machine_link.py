@@ -58,6 +58,7 @@ class MachineLink:
         self.runs: dict[AttemptId, AttemptRun] = {}
         self.is_open = True
         self.has_backlog = False  # a look at the queue ended for want of a slot
+        self.leftovers: set[AttemptId] = set()  # over provisionally; to be asked whether to end
         self.dispatching = False
         self.look_again = False
         self.renew_when_heard = False
@@ -125,6 +126,18 @@ class MachineLink:
         run.stop_sent = True
         self.session.cancel(attempt_id, reason)
         self.output_due.set()
+
+    def end_leftover(self, attempt_id: AttemptId, reason: str, result_hash: bytes | None) -> None:
+        """Ask the machine to end what an attempt that is over provisionally may have left there.
+
+        Of an attempt that the machine neither holds nor has told the end of it knows nothing: it
+        would answer that it never ran, which nobody can know.
+        """
+        if result_hash is not None:
+            self.session.cancel_recorded(attempt_id, result_hash, reason)
+            self.output_due.set()
+        else:
+            self.cancel(attempt_id, reason)
 
     def acknowledge(self, run: AttemptRun) -> None:
         """Send the acknowledgements that storing or reading has made possible."""

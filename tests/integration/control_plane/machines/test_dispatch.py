@@ -13,7 +13,7 @@ from farhand_shared.command import CommandResult, ExitReason
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound
 from farhand_shared.ids import CommandId, InstanceId, MemberId, new_id
 from farhand_shared.link_events import Result
-from tests.fakes.fake_daemon import FakeDaemon, hold
+from tests.fakes.fake_daemon import FakeDaemon, echo, hold
 
 
 async def test_a_queued_command_waits_for_its_machine_and_starts_when_it_comes(lab):
@@ -112,7 +112,7 @@ async def test_bad_requests_are_refused_before_anything_is_stored(lab):
         "update machines set status = 'pending', owner_member_id = %s",
         lab.instance.owner_member_id,
     )
-    with pytest.raises(Conflict, match="not confirmed"):
+    with pytest.raises(Conflict, match="nobody has compared its six words"):
         await lab.enqueue(machine, "x")
     assert await lab.sql("select 1 from commands") == []
 
@@ -534,6 +534,115 @@ async def test_a_lost_command_is_upgraded_once_by_its_real_result(lab):
         ("done", "lost"),
         ("late", "exited"),
     ]
+
+
+async def lose_supervisor(lab, machine):
+    """End the machine's only job as a daemon does whose supervisor was killed."""
+    await lab.sees(lambda: machine.starts)
+    (job,) = machine.jobs.values()
+    job.end(None, reason=ExitReason.INDETERMINATE, error_code="supervisor_lost", error="process 1")
+    await lab.sees(lambda: job.receipted)
+    return job
+
+
+async def test_a_stop_reaches_the_machine_of_an_indeterminate_command(lab):
+    holder, other = await lab.replica(), await lab.replica()
+    machine = await lab.machine(holder)
+    machine.behaviour = hold
+    async with lab.daemon(machine, holder) as daemon:
+        seen, task = await lab.start(other, "fake", "long")
+        job = await lose_supervisor(lab, machine)
+        await asyncio.wait_for(task, 20)
+        before = await lab.view(seen.command_id)
+        assert (before.state, before.stop_reason) == ("indeterminate", None)
+        assert await stop(lab, seen.command_id) == 0  # nothing was open
+        await asyncio.wait_for(job.cancelled.wait(), 10)
+        assert daemon.conflicts == []
+    after = await lab.view(seen.command_id)
+    assert (after.state, after.stop_reason) == ("indeterminate", "cancel")
+    assert (after.result, after.ended_at) == (before.result, before.ended_at)
+
+
+async def test_stopping_a_ticket_reaches_its_indeterminate_commands(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    ids = await make_ticket(lab)
+    async with lab.daemon(machine, replica):
+        await lab.enqueue(
+            machine,
+            "long",
+            ticket_id=ids["ticket"],
+            session_id=ids["session"],
+            item_seq=1,
+            call_index=0,
+            mandate_hash=b"\x01",
+        )
+        job = await lose_supervisor(lab, machine)
+        async with lab.database.transaction() as tx:
+            await commands.request_stop(tx, lab.instance.instance_id, ticket_id=ids["ticket"])
+        await asyncio.wait_for(job.cancelled.wait(), 10)
+
+
+async def test_an_indeterminate_command_stopped_while_its_machine_is_away_is_ended_on_return(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica) as daemon:
+        queued = await lab.enqueue(machine, "long")
+        job = await lose_supervisor(lab, machine)
+        await daemon.cut()
+        await lab.sees(lambda: not replica.hub.held())
+        await stop(lab, queued.command_id)
+        assert not job.cancelled.is_set()
+        await daemon.connect()
+        await asyncio.wait_for(job.cancelled.wait(), 10)
+    assert (await lab.view(queued.command_id)).state == "indeterminate"
+
+
+async def test_a_lost_command_that_its_machine_still_runs_can_be_stopped(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica) as daemon:
+        queued = await lab.enqueue(machine, "long")
+        await lab.sees(lambda: machine.starts)
+        await daemon.cut()
+        await lab.sees(lambda: not replica.hub.held())
+        await lab.sql("update schema_record set clock_shift_ms = %s", 8 * 24 * 3600 * 1000)
+        async with lab.database.transaction() as tx:
+            assert await attempts.give_up_unseen(tx, after_days=7) == 1
+        await lab.sql("update schema_record set clock_shift_ms = 0")
+        await daemon.connect()
+        assert await stop(lab, queued.command_id) == 0
+
+        async def upgraded():
+            return (await lab.view(queued.command_id)).state == "exited"
+
+        await lab.until(upgraded)
+    assert (await lab.view(queued.command_id)).reason == "cancel"
+
+
+async def test_a_machine_that_forgot_is_not_asked_to_end_and_so_proves_nothing(lab):
+    """Its tombstone would say that the command never ran."""
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica) as daemon:
+        queued = await lab.enqueue(machine, "long")
+        await lab.sees(lambda: machine.starts)
+        await daemon.die()
+        machine.jobs.clear()
+        machine.journal_id = new_id()
+        machine.journal_counter = 0
+        async with FakeDaemon(machine):
+            assert (await lab.ended(queued.command_id)).state == "indeterminate"
+            await stop(lab, queued.command_id)
+            machine.behaviour = echo
+            after = await lab.enqueue(machine, "echo", "after")  # looked at behind the stop
+            assert (await lab.ended(after.command_id)).state == "exited"
+    assert machine.tombstones == set()
+    assert (await lab.view(queued.command_id)).state == "indeterminate"
 
 
 async def test_what_the_server_does_not_keep_is_gone(lab):
