@@ -275,6 +275,15 @@ def test_a_cancel_of_the_unknown_asks_for_a_tombstone_that_answers() -> None:
     assert link.receive([cancel], 0.0) == []  # its result is on its way
 
 
+def test_a_cancel_is_passed_on_while_nobody_knows_how_it_ended() -> None:
+    link = running_link()
+    lost = CommandResult(reason=ExitReason.INDETERMINATE)
+    link.finished(Result(attempt_id="a", result=lost, result_hash=b"h" * 32))
+    assert link.receive([Cancel(attempt_id="a", reason="cancel")], 0.0) == [
+        CancelAttempt(attempt_id="a", reason="cancel", known=True)
+    ]
+
+
 def test_a_result_is_sent_once_per_stream_until_acknowledged() -> None:
     link = running_link()
     link.finished(a_result())

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from farhand_shared.command import AttemptState, CommandResult, ExitReason, StreamTotals
+from farhand_shared.command import RECEIPTED, AttemptState, CommandResult, ExitReason, StreamTotals
 from farhand_shared.errors import ProtocolError
 from farhand_shared.limits import FRAME_BYTES, WINDOW_BYTES
 from farhand_shared.link_actions import (
@@ -293,6 +293,21 @@ def test_a_result_is_taken_once_and_acknowledged_when_recorded() -> None:
     assert receive(link, out(0, b"late")) == []
     link.cancel("a", "cancel")
     assert link.next_frame() == []
+
+
+def test_a_recorded_attempt_can_be_cancelled_where_its_process_may_live_on() -> None:
+    link = offered_link()
+    receive(link, a_result())
+    link.recorded("a", b"h" * 32)
+    link.next_frame()
+    link.cancel_recorded("a", b"h" * 32, "cancel")
+    assert link.next_frame() == [Cancel(attempt_id="a", reason="cancel")]
+    kept = replace(
+        a_result(b"o"),
+        result=CommandResult(reason=ExitReason.INDETERMINATE, error_code=RECEIPTED),
+    )
+    assert receive(link, kept) == []  # only the receipt is kept there: no other result
+    assert link.next_frame() == [ResultAck(attempt_id="a", result_hash=b"h" * 32)]
 
 
 def test_another_result_is_refused_and_reported() -> None:
