@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from farhand_control_plane.config import Settings, instance_key
 from farhand_control_plane.logs import log
@@ -276,6 +276,9 @@ def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
 
     from farhand_control_plane.api.connections import Connection
 
+    class OurConnection(Connection):
+        silent: ClassVar[dict[Connection, None]] = {}
+
     class Server(uvicorn.Server):
         @contextlib.contextmanager
         def capture_signals(self) -> Any:  # the signals are ours: they stop the whole replica
@@ -284,7 +287,7 @@ def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
     return Server(
         uvicorn.Config(
             replica.app,
-            http=Connection,
+            http=OurConnection,
             ws="none",
             lifespan="off",
             log_config=None,

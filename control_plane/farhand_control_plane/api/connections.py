@@ -1,24 +1,25 @@
-"""What uvicorn lacks: a client that does not finish its request is dropped, and so is one too many.
+"""What uvicorn lacks: a client that does not finish its request is dropped, or has to make room.
 
 uvicorn times idle connections between requests only. A client that sends nothing at all, half a
 head, half a body, or a body that nobody reads any more would keep its descriptor for good.
 """
 
 import asyncio
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from farhand_control_plane.api.request_body import BODY_WITHIN_S
 
-# Listening for so many more than are served: those are told 503 rather than left waiting.
-REFUSED_AT_ONCE: Final = 64
-
 _HEAD, _BODY, _REST = "head", "body", "rest"
 
 
 class Connection(HttpToolsProtocol):
-    """One connection, with a deadline for whatever the client owes us at the moment."""
+    """One connection, with a deadline for whatever the client owes us at the moment.
+
+    When there are too many, the one that has owed us a head for longest makes room: who really
+    wants something sends it at once.
+    """
 
     within_s: ClassVar[dict[str, float]] = {
         _HEAD: 30.0,  # a new connection's, too: its first request
@@ -28,6 +29,9 @@ class Connection(HttpToolsProtocol):
         _REST: 2.0,
     }
 
+    # Those for whom nothing is in hand, longest first. A server has a subclass with its own.
+    silent: ClassVar[dict["Connection", None]] = {}
+
     _arriving = ""  # the part of a message that has begun to come
     _messages = 0  # that came whole
     _owed: tuple[str, int] = ("", 0)
@@ -36,9 +40,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:  # a Transport; uvicorn narrows it likewise
         super().connection_made(transport)
         limit = self.limit_concurrency
-        if limit is not None and len(self.connections) > limit + REFUSED_AT_ONCE:
-            transport.abort()
-            return
+        if limit is not None and len(self.connections) >= limit and self.silent:
+            next(iter(self.silent))._drop()
         self._watch()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -86,17 +89,24 @@ class Connection(HttpToolsProtocol):
         self._forget_deadline()
         if owed[0] and not self.transport.is_closing():
             self._owed = owed
+            if owed[0] != _BODY:
+                self.silent[self] = None
             self._deadline = self.loop.call_later(self.within_s[owed[0]], self._too_late)
+
+    def _drop(self) -> None:
+        self._forget_deadline()
+        self.transport.abort()
 
     def _forget_deadline(self) -> None:
         self._owed = ("", 0)
+        self.silent.pop(self, None)
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
     def _too_late(self) -> None:
-        self._forget_deadline()
         if self.pipeline:  # it is we who do not read on, until the request before is answered
+            self._forget_deadline()
             self._watch()
             return
-        self.transport.abort()
+        self._drop()

@@ -160,16 +160,28 @@ async def test_a_long_answer_and_an_idle_connection_between_requests_are_left_al
         assert await answer(reader) == (200, b"abc")
 
 
-async def test_past_the_cap_connections_are_told_503_and_far_past_it_dropped() -> None:
+async def test_past_the_cap_the_one_that_was_silent_for_longest_makes_room() -> None:
     async with serving(limit=5) as connect:
-        for _ in range(4):
-            await connect()
+        held = [await connect() for _ in range(4)]
         reader, writer = await connect()
         writer.write(POST + TOKEN + WHOLE)
-        assert (await answer(reader))[0] == 503
-        assert await to_its_end(reader) == b""
-        held = [await connect() for _ in range(5 + 64)]
-        reader, _ = held[-1]
+        assert await answer(reader) == (200, b"abc")
+        assert await to_its_end(held[0][0]) == b""
+        held[1][1].write(POST + TOKEN + b"Connection: close\r\n" + WHOLE)
+        assert await answer(held[1][0]) == (200, b"abc")
+
+
+async def test_past_the_cap_of_requests_in_hand_the_answer_is_503() -> None:
+    async with serving(limit=5) as connect:
+        for _ in range(4):
+            _, writer = await connect()
+            writer.write(POST + TOKEN + HALF)
+        async with asyncio.timeout(20):
+            status = 0
+            while status != 503:  # once the server has read what the others sent
+                reader, writer = await connect()
+                writer.write(POST + TOKEN + b"Connection: close\r\n" + WHOLE)
+                status, _ = await answer(reader)
         assert await to_its_end(reader) == b""
 
 
@@ -177,7 +189,7 @@ async def test_past_the_cap_connections_are_told_503_and_far_past_it_dropped() -
 def small_server(soft: int, hard: int, log: Path) -> Iterator[dict[str, int]]:
     with log.open("wb") as errors:
         process = subprocess.Popen(
-            [sys.executable, slow_clients_server.__file__, str(soft), str(hard), "1"],
+            [sys.executable, slow_clients_server.__file__, str(soft), str(hard), "600"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
