@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -44,6 +45,17 @@ def _refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_refuse_the_network)
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C mean something to what tests start, however the suite itself was started.
+
+    A shell starts background jobs with SIGINT and SIGQUIT ignored, children inherit that, and a
+    program rightly leaves an ignored signal ignored. A handler of ours is reset in children.
+    """
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
