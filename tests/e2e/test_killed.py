@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -149,3 +150,37 @@ def test_a_stop_that_is_asked_twice_does_not_wait_and_the_command_is_adopted(
 def _ended(system: System) -> list[dict]:
     ticket = system.farhand("tickets", "list", "--json").json()["items"][0]["id"]
     return [one for one in _show(system, ticket)["commands"] if one["result"]]
+
+
+def test_a_stop_ends_the_command_whose_supervisor_was_killed(
+    new_system: Callable[..., System],
+) -> None:
+    system = new_system()
+    with system.up():
+        long = f"echo $$ >> {system.folder}/starts; sleep 300; echo end >> {system.folder}/end"
+        system.start("farhand", "chat", f"run {long} on this machine")
+        until("it has started", lambda: starts(system))
+        pid = int((system.folder / "starts").read_text())
+        os.kill(_parent_of(pid), signal.SIGKILL)
+        (command,) = until("nobody can tell how it ends", lambda: _ended(system))
+        assert command["state"] == "indeterminate"
+        assert f"process {pid} still runs on the machine" in command["result"]["error"]
+        assert _exists(pid)
+        ticket = system.farhand("tickets", "list", "--json").json()["items"][0]["id"]
+        stopped = system.farhand("tickets", "stop", ticket)
+        assert stopped.status == 0, stopped.err
+        until("nothing of it is left", lambda: not _exists(pid))
+        assert not (system.folder / "end").exists()
+
+
+def _parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _exists(pid: int) -> bool:
+    """Whether a process of its group lives; a zombie counts until it is reaped."""
+    try:
+        os.killpg(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -4,6 +4,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from farhand_daemon.attempts import AttemptState
 from farhand_daemon.process_identity import boot_id, start_time
 from farhand_daemon.supervisor.handle import CommandHandle
@@ -78,7 +80,9 @@ async def test_its_own_end_is_noticed_and_told(lab: Lab) -> None:
     assert not files(lab)
 
 
-async def test_its_own_end_is_noticed_without_a_descriptor(lab: Lab, monkeypatch) -> None:  # type: ignore[no-untyped-def] # pytest's
+async def test_its_own_end_is_noticed_without_a_descriptor(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("farhand_daemon.supervisor.orphans._LOOK_S", 0.05)
 
     def refused(pid: int) -> int:
