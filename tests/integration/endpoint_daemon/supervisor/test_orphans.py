@@ -20,7 +20,7 @@ async def orphan(lab: Lab, script: str) -> CommandHandle:
     """Run a script, wait for its file `ready` and kill its supervisor."""
     ready = lab.state_dir / "ready"
     handle = await lab.start(lab.shell(f"{script}; : > '{ready}'; sleep 1000; true"))
-    await until(ready.exists)
+    await until(lambda: handle.started is not None and ready.exists())
     os.kill(supervisor_of(handle), signal.SIGKILL)
     await lost(handle)
     return handle
@@ -144,7 +144,7 @@ async def test_a_command_that_was_being_ended_goes_on_being_ended(lab: Lab) -> N
     lab.attempts._pool.orphans._grace_s = 0.2
     ready = lab.state_dir / "ready"
     handle = await lab.start(lab.shell(f"trap '' TERM; : > '{ready}'; sleep 1000; sleep 1000"))
-    await until(ready.exists)
+    await until(lambda: handle.started is not None and ready.exists())
     handle.cancel(CANCEL)
     os.kill(supervisor_of(handle), signal.SIGKILL)
     await lost(handle)
