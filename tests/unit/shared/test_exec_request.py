@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from farhand_shared.command import Argv, CommandSpec, Shell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.exec_request import ExecBody, decode_exec_body, encode_exec_body
+from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
 
 _RUNS = st.one_of(
     st.builds(Shell, script=st.binary()),
@@ -19,7 +20,7 @@ _SPECS = st.builds(
     run=_RUNS,
     cwd=st.none() | st.binary(),
     env=st.dictionaries(st.binary(), st.binary(), max_size=3).map(lambda d: tuple(d.items())),
-    execution_timeout_ms=st.integers(min_value=0, max_value=2**40),
+    execution_timeout_ms=st.integers(min_value=0, max_value=EXECUTION_TIMEOUT_MAX_MS),
     grace_ms=st.just(CommandSpec(run=Shell(script=b"")).grace_ms),  # the server's, not the client's
 )
 
