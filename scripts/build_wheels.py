@@ -2,9 +2,11 @@
 
     python scripts/build_wheels.py FOLDER
 
-Uses the build backend of this environment (hatchling, in the `dev` extra), so it needs no network.
+With the `dev` extra the build backend (hatchling) is here and no network is needed; in the
+environment of `scripts/up` it is not, and pip fetches it for the build alone.
 """
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -24,9 +26,12 @@ def build(folder: Path) -> list[Path]:
         if len(found) != 1 or found[0].stat().st_mtime < changed:
             for old in found:
                 old.unlink()
-            command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-index"]
-            command += ["--no-build-isolation", "--wheel-dir", str(folder), str(project)]
-            subprocess.run(command, check=True, cwd=folder)
+            command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps"]
+            if importlib.util.find_spec("hatchling") is not None:
+                command += ["--no-index", "--no-build-isolation"]
+            command += ["--wheel-dir", str(folder), str(project)]
+            if subprocess.run(command, check=False, cwd=folder).returncode != 0:
+                sys.exit(f"build_wheels: cannot build {name}: pip's reason stands above")
             found = sorted(folder.glob(f"{name}-[0-9]*.whl"))
         wheels += found
     return wheels

@@ -54,7 +54,10 @@ def _enroll(home: Home, options: argparse.Namespace) -> int:
     )
     if not options.no_wait:
         identity = wait_until_active(home, identity, talk)
-    talk.say(f"This machine is {identity.machine_name}. Next: farhandd run")
+    import shlex
+
+    where = "" if options.home is None else f" --home {shlex.quote(str(options.home))}"
+    talk.say(f"This machine is {identity.machine_name}. Next: farhandd run{where}")
     return 0
 
 
