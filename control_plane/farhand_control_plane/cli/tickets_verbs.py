@@ -123,6 +123,9 @@ def show_one(ticket: Id, as_json: Json = False) -> None:
         show(f"report     {report['kind']}, {when(report['created_at'])}: {report['text']}")
         if report["accept"]:
             show(f"to accept  {report['accept']}; farhand tickets accept {short(one['id'])}")
+    if one["needs"] in ("blocked", "failed"):
+        show(f"next       farhand tickets stop {short(one['id'])} closes it; to have it done after")
+        show("           all, ask again in the chat")
     for question in one["questions"]:
         show(f"question   {question['text']}")
         for line in (*options_of(question), f"  {how_to_answer(question)}"):
