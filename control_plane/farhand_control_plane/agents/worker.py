@@ -15,6 +15,7 @@ from farhand_control_plane.agents.toolbox import (
     failed,
 )
 from farhand_control_plane.db import commands, intake, machines, output, questions, tickets
+from farhand_control_plane.db.intake import TriggerView
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import TicketView
@@ -34,7 +35,7 @@ from farhand_control_plane.ingest import tickets as ticket_life
 from farhand_control_plane.llm.blocks import render
 from farhand_control_plane.llm.client import ModelClient
 from farhand_shared.command import CommandSpec, Shell
-from farhand_shared.ids import CommandId, QuestionId, ThreadId, TicketId, TriggerId
+from farhand_shared.ids import CommandId, QuestionId, TicketId, TriggerId
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
 from farhand_shared.link_events import Stream
 
@@ -336,13 +337,14 @@ async def _report(site: CallSite, args: Report) -> Outcome:
     return ToolDone(content=render("reported", report_id=report_id, question_id=asked))
 
 
-async def _newest_question(site: CallSite, thread_id: ThreadId) -> QuestionView | None:
-    """Return the latest open question that the people of a thread were asked.
+async def _newest_question(site: CallSite, trigger: TriggerView) -> QuestionView | None:
+    """Return the latest question that was open in a message's thread when the message came.
 
     A message without a name of what it answers can only mean that one: two Workers that listen to
-    the same conversation must not both take it.
+    the same conversation must not both take it, not even one after the other has.
     """
-    for question in reversed(await questions.open_(site.tx, site.ref.instance_id)):
+    thread_id, received_at = trigger.thread_id, trigger.received_at
+    for question in reversed(await questions.open_at(site.tx, site.ref.instance_id, received_at)):
         if question.thread_id == thread_id:
             return question
         if question.ticket_id is not None:
@@ -363,7 +365,7 @@ async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
         return failed("conflict", f"question {args.question_id} is not open on this ticket")
     if trigger.thread_id not in ticket.thread_ids:
         return failed("not_allowed", "that message is not from a conversation of this ticket")
-    newest = await _newest_question(site, trigger.thread_id)
+    newest = await _newest_question(site, trigger)
     if newest is not None and newest.question_id != args.question_id:
         return failed(
             "conflict", "another question was asked later in that conversation; hand it back"

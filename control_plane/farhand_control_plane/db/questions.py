@@ -138,6 +138,20 @@ async def open_(
     return [_view(row) for row in await cursor.fetchall()]
 
 
+async def open_at(tx: Tx, instance_id: InstanceId, moment: datetime) -> list[QuestionView]:
+    """Return the questions that were open at a moment, oldest first, settled since or not."""
+    cursor = await tx.execute(
+        f"""
+        {_QUESTION}
+         where instance_id = %(instance)s and asked_at <= %(moment)s
+           and (state = 'pending' or settled_at >= %(moment)s)
+         order by asked_at, question_id
+        """,
+        {"instance": instance_id, "moment": moment},
+    )
+    return [_view(row) for row in await cursor.fetchall()]
+
+
 async def of_reports(
     tx: Tx, instance_id: InstanceId, ticket_id: TicketId
 ) -> dict[str, QuestionView]:
