@@ -25,6 +25,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from cluster import forget_cluster
+
 ROOT = Path(__file__).resolve().parents[2]
 FARHAND = [sys.executable, "-m", "farhand_control_plane"]
 
@@ -140,14 +142,6 @@ def start(farhandd: Path, home: Path) -> tuple[subprocess.Popen[str], float]:
         if "connected" in line:
             return process, time.perf_counter() - began
     raise SystemExit("bench: the daemon ended before it was connected")
-
-
-def forget_cluster(home: Path) -> None:
-    """Remove the embedded database's cluster, which lies outside the home when we are root."""
-    home_id = home / "home_id"
-    if os.geteuid() == 0 and home_id.is_file():
-        cluster = Path("/var/lib/farhand") / home_id.read_text().strip()
-        shutil.rmtree(cluster, ignore_errors=True)
 
 
 def main() -> None:

@@ -20,6 +20,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from cluster import forget_cluster
+
 ROOT = Path(__file__).resolve().parents[2]
 JOB = "run uname -a on this machine"
 _TIMED = re.compile(r"^(?P<what>.+?) ready\b.*?\((?P<seconds>[\d.]+) s\)")
@@ -34,14 +36,6 @@ def once(checkout: Path, env: dict[str, str]) -> tuple[float, str]:
     if done.returncode != 0 or os.uname().sysname not in done.stdout:
         raise SystemExit(f"bench: exit {done.returncode}\n{done.stdout}\n{done.stderr}")
     return seconds, done.stdout + done.stderr
-
-
-def forget_cluster(home: Path) -> None:
-    """Remove the embedded database's cluster, which lies outside the home when we are root."""
-    home_id = home / "home_id"
-    if os.geteuid() == 0 and home_id.is_file():
-        cluster = Path("/var/lib/farhand") / home_id.read_text().strip()
-        shutil.rmtree(cluster, ignore_errors=True)
 
 
 def main() -> None:

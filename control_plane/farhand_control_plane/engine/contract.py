@@ -12,7 +12,7 @@ result commit together and the intent's key (session, item_seq, call_index) is u
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -105,15 +105,6 @@ class ToolWaits:
     waits_for: str
     wait_s: float
     otherwise: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
-    """What an agent made of pending messages: one ``input`` item."""
-
-    payload: Json
-    # Messages whose content came with the answer to a waiting call are not in the batch.
-    message_seqs: tuple[int, ...] = field(default=())
 
 
 class ModelUnavailable(Exception):
