@@ -6,8 +6,10 @@
 Brings up the whole system in a fresh home (`farhand up`: Postgres, server, this machine's daemon),
 raises the machine's concurrency, and speaks HTTP over kept connections as any client may:
 
-- round trip of `sh -c 'echo hi'`, in rounds that alternate with spawning `/bin/true` here; the
-  ratio of the two medians is the figure to compare between machines
+- round trip of `sh -c 'echo hi'`, in rounds that alternate with spawning `true` here; the ratio of
+  the two medians is the figure to compare between machines. `true` is spawned in two ways: by
+  asyncio from this client, as benches of other systems do it whose client is asynchronous too, and
+  by `subprocess`, the least a spawn costs. Compare a ratio only with one over the same way.
 - where the time goes, from the client's clock and the times on record
 - commands per second with 1, 8 and 64 in flight, with the CPU each part takes
 
@@ -166,6 +168,7 @@ class Connection:
 @dataclass
 class Rounds:
     spawns: list[float] = field(default_factory=list)
+    async_spawns: list[float] = field(default_factory=list)
     shells: list[float] = field(default_factory=list)
     nothings: list[float] = field(default_factory=list)
     times: list[Times] = field(default_factory=list)
@@ -181,6 +184,16 @@ def spawn(argv: list[str], n: int) -> list[float]:
     return times
 
 
+async def async_spawn(argv: list[str], n: int) -> list[float]:
+    times = []
+    for _ in range(n):
+        began = time.perf_counter()
+        process = await asyncio.create_subprocess_exec(*argv)
+        await process.wait()
+        times.append(time.perf_counter() - began)
+    return times
+
+
 async def round_trips(plane: Plane, rounds: int) -> Rounds:
     found = Rounds()
     connection = await Connection(plane).open()
@@ -189,6 +202,7 @@ async def round_trips(plane: Plane, rounds: int) -> Rounds:
         await connection.exec(argv)
     for _ in range(rounds):
         found.spawns += spawn(["/bin/true"], 40)
+        found.async_spawns += await async_spawn(["/bin/true"], 40)
         found.shells += spawn(argv, 20)
         found.nothings += [await connection.nothing() for _ in range(20)]
         times = [await connection.exec(argv) for _ in range(100)]
@@ -292,14 +306,19 @@ async def rate(plane: Plane, in_flight: int, seconds: float) -> None:
 
 async def measure(plane: Plane, rounds: int, seconds: float) -> None:
     found = await round_trips(plane, rounds)
-    floor = statistics.median(found.spawns)
+    floors = [statistics.median(times) for times in (found.async_spawns, found.spawns)]
     exits = [times.exit for times in found.times]
     ends = [times.committed for times in found.times]
-    print(f"spawn /bin/true          {ms(found.spawns)}")
+    print(f"spawn true, asyncio      {ms(found.async_spawns)}")
+    print(f"spawn true, subprocess   {ms(found.spawns)}")
     print(f"spawn sh -c 'echo hi'    {ms(found.shells)}   (part of every round trip)")
     print(f"a refused request        {ms(found.nothings)}   (HTTP and token alone)")
-    print(f"exit told                {ms(exits)}   {statistics.median(exits) / floor:.1f} x spawn")
-    print(f"result committed         {ms(ends)}   {statistics.median(ends) / floor:.1f} x spawn")
+    for name, times in (("exit told       ", exits), ("result committed", ends)):
+        of_asyncio, of_subprocess = (statistics.median(times) / floor for floor in floors)
+        print(
+            f"{name}         {ms(times)}   "
+            f"{of_asyncio:.1f} x spawn by asyncio, {of_subprocess:.1f} x by subprocess"
+        )
     print("steps:")
     for name, values in found.steps.items():
         print(f"  {name:52} {ms(values)}")
