@@ -1,17 +1,60 @@
-"""The API's own description."""
+"""The API's own description: what the framework knows, the streamed routes, the one shape of error.
 
-from typing import Any
+It is the source of the pages' client, so it holds every closed vocabulary and nothing that depends
+on the version of the framework.
+"""
 
-from fastapi import APIRouter, FastAPI, Request
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, FastAPI, Request
 
 from farhand_control_plane.api.access import Reader
+from farhand_control_plane.api.exec_document import PATHS
+from farhand_control_plane.api.shapes import Event, Failure
 
 router = APIRouter()
 
+_FAILURE: Final = {
+    "description": "what cannot be done, why, and what to do",
+    "content": {"application/json": {"schema": {"$ref": "#/components/schemas/Failure"}}},
+}
+# The framework's own answer to a bad request: `failures` gives another.
+_NOT_OURS: Final = ("HTTPValidationError", "ValidationError")
+_BEARER: Final = [{"HTTPBearer": []}]
 
-@router.get("/openapi.json", include_in_schema=False)
-async def openapi(caller: Reader, request: Request) -> dict[str, Any]:
-    """Return the OpenAPI document."""
+
+def document(api: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of the whole application."""
+    described = api.openapi()
+    schemas = described["components"]["schemas"]
+    for name in _NOT_OURS:
+        schemas.pop(name, None)
+    for model in (Failure, Event):
+        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schemas |= schema.pop("$defs", {})
+        schemas[model.__name__] = schema
+    for path, item in PATHS.items():
+        described["paths"][path] = {
+            method: {**operation, "security": _BEARER} for method, operation in item.items()
+        }
+    for item in described["paths"].values():
+        for operation in item.values():
+            operation["responses"].pop("422", None)
+            operation["responses"]["default"] = _FAILURE
+    described["paths"] = dict(sorted(described["paths"].items()))
+    described["components"]["schemas"] = dict(sorted(schemas.items()))
+    return described
+
+
+async def _described(request: Request) -> dict[str, Any]:
     api = request.app
     assert isinstance(api, FastAPI)  # noqa: S101  # it is included in nothing else
-    return api.openapi()
+    return document(api)
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def openapi(
+    caller: Reader, described: Annotated[dict[str, Any], Depends(_described)]
+) -> dict[str, Any]:
+    """Return the OpenAPI document."""
+    return described

@@ -10,12 +10,23 @@ from pydantic_core import PydanticCustomError
 from farhand_control_plane.db import tickets as db_tickets
 from farhand_control_plane.db.commands import CommandView
 from farhand_control_plane.db.enrolment import CodeView
-from farhand_control_plane.db.machines import MachineView
+from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.output import OutputView
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import ReportView, TicketRow
 from farhand_control_plane.db.tokens import TokenView
-from farhand_shared.command import shell_exit_status
+from farhand_control_plane.domain.words import (
+    EventKind,
+    MachineStatus,
+    Needs,
+    QuestionState,
+    ReportKind,
+    Stage,
+    Strength,
+    TicketOutcome,
+    Verdict,
+)
+from farhand_shared.command import AttemptState, shell_exit_status
 from farhand_shared.exec_frames import result_to_json
 
 Item = TypeVar("Item")
@@ -78,6 +89,32 @@ class ChatAccepted(BaseModel):
     delivered_to: list[str] = Field(description="tickets that the message went to")
     duplicate: bool
     events_after: int = Field(description="follow GET /v1/events?after= from here")
+
+
+# ── events ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Event(BaseModel):
+    """One event of GET /v1/events, the JSON after `data:`; `seq` is its `id:`."""
+
+    seq: int
+    kind: EventKind
+    subject_id: str | None = Field(description="what it is about: of a command, its id")
+    thread_id: str | None
+    ticket_id: str | None
+    payload: dict[str, Any] = Field(description="what it holds belongs to the kind")
+    at: datetime
+
+
+class FailureReason(BaseModel):
+    code: str = Field(description="stable: for programs")
+    message: str = Field(description="cannot …: why; what to do. For whoever made the call")
+
+
+class Failure(BaseModel):
+    """Every failure of the API."""
+
+    error: FailureReason
 
 
 # ── machines ────────────────────────────────────────────────────────────────────────────────────

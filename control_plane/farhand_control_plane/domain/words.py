@@ -115,3 +115,29 @@ class ToolCallState(StrEnum):
     INTENDED = "intended"
     WAITING = "waiting"  # its result may still come inline
     DONE = "done"
+
+
+class EventKind(StrEnum):
+    """What pages and watchers are told. What the payload of each holds: api/event_document.py."""
+
+    TRIGGER_RECEIVED = "trigger_received"
+    TRIGGER_HANDED_BACK = "trigger_handed_back"
+    EVAL_OPENED = "eval_opened"
+    EVAL_CLOSED = "eval_closed"
+    TICKET_OPENED = "ticket_opened"
+    TICKET_CLOSED = "ticket_closed"
+    REPORT_MADE = "report_made"
+    REPLY_SENT = "reply_sent"
+    QUESTION_ASKED = "question_asked"
+    QUESTION_SETTLED = "question_settled"
+    COMMAND_WAITING = "command_waiting"
+    COMMAND_STARTED = "command_started"
+    COMMAND_ENDED = "command_ended"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    NEEDS_PERSON = "needs_person"
+    SESSION_TOMBSTONED = "session_tombstoned"
+    MACHINE_ENROLLED = "machine_enrolled"
+    MACHINE_CONFIRMED = "machine_confirmed"
+    MACHINE_REVOKED = "machine_revoked"
+    MACHINE_ONLINE = "machine_online"
+    MACHINE_OFFLINE = "machine_offline"
