@@ -1,0 +1,106 @@
+/** A state as icon, word and colour together: none of them says it alone. */
+import {
+  IconAlertTriangle,
+  IconCheck,
+  IconCircle,
+  IconCircleDotted,
+  IconClock,
+  IconHandStop,
+  IconLoader2,
+  IconPlayerPause,
+  IconPlugConnected,
+  IconQuestionMark,
+  IconX,
+} from "@tabler/icons-react";
+import type { ComponentType, ReactNode } from "react";
+import classes from "./Status.module.css";
+
+export type Tone = "quiet" | "active" | "people" | "good" | "bad";
+
+export interface StatusLook {
+  tone: Tone;
+  word: string;
+  icon: ComponentType<{ size?: number | string; stroke?: number | string; className?: string }>;
+}
+
+interface StatusProps {
+  look: StatusLook;
+  /** Said after the word: "waiting for laptop". */
+  children?: ReactNode;
+  /** Without a ground of its own, for lines of text. */
+  plain?: boolean;
+}
+
+export function Status({ look, children, plain = false }: StatusProps) {
+  const Icon = look.icon;
+  return (
+    <span className={classes["status"]} data-tone={look.tone} data-plain={plain || undefined}>
+      <span className={classes["icon"]} aria-hidden="true">
+        <Icon size={14} stroke={2} className={look.icon === IconLoader2 ? classes["spin"] : ""} />
+      </span>
+      <span>
+        {look.word}
+        {children}
+      </span>
+    </span>
+  );
+}
+
+const NEEDS: Record<string, string> = {
+  answer: "Needs your answer",
+  review: "Needs your review",
+  delivery: "Could not be delivered",
+  blocked: "Blocked",
+  failed: "Failed",
+};
+
+/** How a ticket stands, in words a person would use. */
+export function stageLook(ticket: {
+  stage: string;
+  needs?: string | null;
+  outcome?: string | null;
+  waiting_for?: string[];
+}): StatusLook {
+  switch (ticket.stage) {
+    case "needs_person": {
+      const word = NEEDS[ticket.needs ?? ""] ?? "Needs you";
+      const bad = ticket.needs === "failed" || ticket.needs === "delivery";
+      return bad
+        ? { tone: "bad", word, icon: IconAlertTriangle }
+        : { tone: "people", word, icon: ticket.needs === "answer" ? IconQuestionMark : IconHandStop };
+    }
+    case "working":
+      return { tone: "active", word: "Working", icon: IconLoader2 };
+    case "queued": {
+      const names = ticket.waiting_for ?? [];
+      const word = names.length > 0 ? `Waiting for ${names.join(", ")}` : "Queued";
+      return { tone: "quiet", word, icon: IconClock };
+    }
+    case "idle":
+      return { tone: "quiet", word: "Idle", icon: IconCircleDotted };
+    case "closed":
+      if (ticket.outcome === "done") return { tone: "good", word: "Done", icon: IconCheck };
+      if (ticket.outcome === "stopped") return { tone: "quiet", word: "Stopped", icon: IconHandStop };
+      return { tone: "quiet", word: "Expired", icon: IconClock };
+    default:
+      return { tone: "quiet", word: ticket.stage.replaceAll("_", " "), icon: IconCircle };
+  }
+}
+
+/** How a machine stands: its status, and for an active one whether it is here. */
+export function machineLook(machine: { status: string; presence: string }): StatusLook {
+  switch (machine.status) {
+    case "pending":
+      return { tone: "people", word: "Waits for your confirmation", icon: IconHandStop };
+    case "paused":
+      return { tone: "quiet", word: "Paused", icon: IconPlayerPause };
+    case "quarantined":
+      return { tone: "bad", word: "Quarantined", icon: IconAlertTriangle };
+    case "revoked":
+      return { tone: "quiet", word: "Revoked", icon: IconX };
+    default:
+      return machine.presence === "online"
+        ? { tone: "good", word: "Online", icon: IconPlugConnected }
+        : { tone: "quiet", word: "Offline", icon: IconCircleDotted };
+  }
+}
