@@ -6,6 +6,7 @@ scripts/lib.sh calls it when the environment is missing or out of date:
     environment.py compile            byte-compile our own modules into the checkout
 """
 
+import collections
 import compileall
 import contextlib
 import fcntl
@@ -13,6 +14,7 @@ import os
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -72,7 +74,15 @@ def install(purpose: str, program: str) -> None:
         else:
             make_venv()
     target = f"{ROOT}[dev]" if purpose == "test" else str(ROOT)
-    run_pip(program, "install", "--no-compile", "--editable", target)
+    # The backend is installed here, so that pip makes no environment of its own for it: in one the
+    # build hook would have it fetch Node too, which an editable installation has no use for, and
+    # with the backend here the daemon's wheel is built without the network later on.
+    with phase(program, "build backend"):
+        run_pip("install", "--no-compile", *build_backend())
+    took = run_pip(
+        "install", "--no-compile", "--no-build-isolation", "--editable", target, program=program
+    )
+    say(program, f"installed ({took:.1f} s)")
     with phase(program, "compiled"):
         compile_packages()
         compile_sources()
@@ -123,8 +133,18 @@ def site_packages() -> Path:
     return VENV / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
 
 
-def run_pip(program: str, verb: str, *arguments: str) -> None:
-    """Run pip in `.venv`; its output goes to a file, its failure into one line."""
+def build_backend() -> list[str]:
+    """Return the requirements of what builds us, as pyproject.toml has them."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    requirements: list[str] = settings["build-system"]["requires"]
+    return requirements
+
+
+def run_pip(verb: str, *arguments: str, program: str | None = None) -> float:
+    """Run pip in `.venv`; its output goes to a file, its failure into one line.
+
+    A `program` is named while it says how far pip is. Returns how long the last part took.
+    """
     command = [str(VENV / "bin" / "python"), "-m", "pip", verb, "--no-input", "--progress-bar=off"]
     command += ["--disable-pip-version-check", *arguments]
     # pip starts itself several times over; without byte code each start compiles it anew.
@@ -141,10 +161,15 @@ def run_pip(program: str, verb: str, *arguments: str) -> None:
         )
         assert pip.stdout is not None
         with pip, pip.stdout:
-            began = report(program, kept(pip.stdout, log))
+            began = time.monotonic()
+            lines = kept(pip.stdout, log)
+            if program is None:
+                collections.deque(lines, maxlen=0)  # only kept
+            else:
+                began = report(program, lines)
     if pip.returncode:
         raise CannotInstallError(explain(LOG.read_text(errors="replace")))
-    say(program, f"installed ({time.monotonic() - began:.1f} s)")
+    return time.monotonic() - began
 
 
 def kept(lines: Iterable[str], log: TextIO) -> Iterator[str]:
