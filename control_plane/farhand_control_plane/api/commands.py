@@ -6,12 +6,13 @@ from fastapi import APIRouter, Depends, Query
 
 from farhand_control_plane.api import shapes
 from farhand_control_plane.api.access import Executor, Reader
+from farhand_control_plane.api.machines import find as find_machine
 from farhand_control_plane.api.services import Services, services_of
 from farhand_control_plane.db import commands, output
 from farhand_control_plane.db.commands import CommandView
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
-from farhand_shared.errors import NotAllowed, NotFound
+from farhand_shared.errors import InvalidInput, NotAllowed, NotFound
 from farhand_shared.ids import CommandId, is_id
 from farhand_shared.limits import KIB, MIB
 from farhand_shared.link_events import Stream
@@ -24,12 +25,31 @@ _Bytes = Annotated[int, Query(ge=0, le=MIB)]
 
 @router.get("")
 async def list_commands(
-    caller: Reader, services: _Services, limit: Annotated[int, Query(ge=1, le=200)] = 50
+    caller: Reader,
+    services: _Services,
+    machine_id: Annotated[str | None, Query(description="of this machine only")] = None,
+    open_only: Annotated[
+        bool, Query(alias="open", description="only those that have not ended")
+    ] = False,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: str | None = None,
 ) -> shapes.Page[shapes.Command]:
-    """List the newest commands, newest first."""
+    """List commands, newest first: direct ones and those of tickets."""
+    if cursor is not None and not is_id(cursor):
+        raise InvalidInput("cannot list commands: the cursor is not one of ours; start without it")
     async with services.database.transaction() as tx:
-        found = await commands.recent(tx, caller.instance_id, limit=limit)
-    return shapes.Page(items=[shapes.command(view) for view in found])
+        machine = None if machine_id is None else await find_machine(tx, caller, machine_id)
+        found = await commands.recent(
+            tx,
+            caller.instance_id,
+            machine_id=None if machine is None else machine.machine_id,
+            open_only=open_only,
+            before=None if cursor is None else CommandId(cursor),
+            limit=limit + 1,
+        )
+    return shapes.page_of(
+        [shapes.command(view) for view in found], limit, [view.command_id for view in found]
+    )
 
 
 @router.get("/{command_id}")

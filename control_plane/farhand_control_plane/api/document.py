@@ -9,8 +9,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, FastAPI, Request
 
 from farhand_control_plane.api.access import Reader
+from farhand_control_plane.api.event_shape import Event
 from farhand_control_plane.api.exec_document import PATHS
-from farhand_control_plane.api.shapes import Event, Failure
+from farhand_control_plane.api.shapes import Failure
 
 router = APIRouter()
 
@@ -20,7 +21,7 @@ _FAILURE: Final = {
 }
 # The framework's own answer to a bad request: `failures` gives another.
 _NOT_OURS: Final = ("HTTPValidationError", "ValidationError")
-_BEARER: Final = [{"HTTPBearer": []}]
+_BEARER: Final[list[dict[str, list[str]]]] = [{"HTTPBearer": []}]
 
 
 def document(api: FastAPI) -> dict[str, Any]:
@@ -30,7 +31,9 @@ def document(api: FastAPI) -> dict[str, Any]:
     for name in _NOT_OURS:
         schemas.pop(name, None)
     for model in (Failure, Event):
-        schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+        schema = model.model_json_schema(
+            ref_template="#/components/schemas/{model}", mode="serialization"
+        )
         schemas |= schema.pop("$defs", {})
         schemas[model.__name__] = schema
     for path, item in PATHS.items():

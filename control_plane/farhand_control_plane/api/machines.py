@@ -6,6 +6,7 @@ from fastapi import APIRouter, Depends, Query, Request
 
 from farhand_control_plane.api import shapes
 from farhand_control_plane.api.access import MachineKeeper, Reader
+from farhand_control_plane.api.install import install_line, url_of
 from farhand_control_plane.api.services import Services, services_of
 from farhand_control_plane.db import enrolment, machines
 from farhand_control_plane.db.machines import MachineView
@@ -38,10 +39,16 @@ async def make_code(
 ) -> shapes.CodeMade:
     """Make a code that lets one computer in, once, within ten minutes."""
     name = None if asked.name is None else checked_name(asked.name)
+    url = url_of(request, services)
     async with services.database.transaction() as tx:
         made = await enrolment.make_code(tx, caller.instance_id, caller.member_id, name)
-    url = services.addresses().public_url or str(request.base_url).rstrip("/")
-    return shapes.CodeMade(id=made.code_id, code=made.text, expires_at=made.expires_at, url=url)
+    return shapes.CodeMade(
+        id=made.code_id,
+        code=made.text,
+        expires_at=made.expires_at,
+        url=url,
+        install_line=install_line(url),
+    )
 
 
 @router.get("/codes/{code_id}")

@@ -15,8 +15,8 @@ from farhand_control_plane.db.output import OutputView
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import ReportView, TicketRow
 from farhand_control_plane.db.tokens import TokenView
+from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.domain.words import (
-    EventKind,
     MachineStatus,
     Needs,
     QuestionState,
@@ -26,7 +26,7 @@ from farhand_control_plane.domain.words import (
     TicketOutcome,
     Verdict,
 )
-from farhand_shared.command import AttemptState, shell_exit_status
+from farhand_shared.command import AttemptState, ExitReason, shell_exit_status
 from farhand_shared.exec_frames import result_to_json
 
 Item = TypeVar("Item")
@@ -65,47 +65,6 @@ class Page(BaseModel, Generic[Item]):
     next_cursor: str | None = None
 
 
-# ── chat ────────────────────────────────────────────────────────────────────────────────────────
-
-
-class ChatAsked(Asked):
-    text: str
-    conversation: str = Field(default="main", min_length=1, max_length=200)
-    client_message_id: str | None = Field(
-        default=None,
-        min_length=1,
-        max_length=200,
-        description="the same again is the same message: send it when retrying",
-    )
-    this_machine: str | None = Field(
-        default=None, description="name or id of what 'this machine' means; the token's when absent"
-    )
-
-
-class ChatAccepted(BaseModel):
-    trigger_id: str
-    thread_id: str
-    eval_id: str | None
-    delivered_to: list[str] = Field(description="tickets that the message went to")
-    duplicate: bool
-    events_after: int = Field(description="follow GET /v1/events?after= from here")
-
-
-# ── events ──────────────────────────────────────────────────────────────────────────────────────
-
-
-class Event(BaseModel):
-    """One event of GET /v1/events, the JSON after `data:`; `seq` is its `id:`."""
-
-    seq: int
-    kind: EventKind
-    subject_id: str | None = Field(description="what it is about: of a command, its id")
-    thread_id: str | None
-    ticket_id: str | None
-    payload: dict[str, Any] = Field(description="what it holds belongs to the kind")
-    at: datetime
-
-
 class FailureReason(BaseModel):
     code: str = Field(description="stable: for programs")
     message: str = Field(description="cannot …: why; what to do. For whoever made the call")
@@ -123,10 +82,12 @@ class Failure(BaseModel):
 class Machine(BaseModel):
     id: str
     name: str
-    status: str
-    presence: str
-    trust_level: str
-    chosen_by: str
+    status: MachineStatus
+    presence: Presence
+    trust_level: str = Field(
+        description="ask, workspace, trusted or off: what its own file says, and only that"
+    )
+    chosen_by: str = Field(description="typed, up, preset or default: how that level came to be")
     allow_inferred: bool
     labels: dict[str, Any]
     facts: dict[str, Any]
@@ -146,8 +107,8 @@ def machine(view: MachineView) -> Machine:
     return Machine(
         id=view.machine_id,
         name=view.name,
-        status=view.status.value,
-        presence=view.presence.value,
+        status=view.status,
+        presence=view.presence,
         trust_level=view.trust_level,
         chosen_by=view.chosen_by,
         allow_inferred=view.allow_inferred,
@@ -183,6 +144,9 @@ class CodeMade(BaseModel):
     code: str = Field(description="shown once; typed at the prompt of farhandd enroll")
     expires_at: datetime
     url: str = Field(description="the address to give farhandd enroll")
+    install_line: str = Field(
+        description="to be run on that computer: installs the daemon, enrols it, runs it"
+    )
 
 
 class Code(BaseModel):
@@ -231,6 +195,29 @@ def output(view: OutputView) -> Output:
     )
 
 
+class StreamTotals(BaseModel):
+    """What one stream came to, in bytes of what the command wrote."""
+
+    produced: int
+    omitted_from: int
+    omitted: int = Field(description="bytes that its machine had to drop while the link was down")
+    sha256: str = Field(description="over everything produced")
+
+
+class CommandResult(BaseModel):
+    """How a command ended, as its machine says it."""
+
+    reason: ExitReason
+    exit_code: int | None
+    signal: int | None
+    error_code: str
+    error: str
+    stdout: StreamTotals
+    stderr: StreamTotals
+    stdout_left_open: bool
+    wall_ms: int
+
+
 class Command(BaseModel):
     id: str
     attempt_id: str
@@ -238,16 +225,18 @@ class Command(BaseModel):
     machine: str
     ticket_id: str | None
     title: str
-    state: str
-    stop_reason: str | None
-    reason: str | None
-    error: str
+    state: AttemptState
+    stop_reason: str | None = Field(description="why somebody wanted it ended; null: nobody did")
+    reason: str | None = Field(description="of an end: exit, timeout, revoked, reauthorisation, …")
+    error: str = Field(description="the same for people; empty: nothing went wrong")
     exit_status: int | None = Field(description="as a shell would say it; null until it ended")
-    result: dict[str, Any] | None
+    result: CommandResult | None = Field(description="the machine's own; null until it is recorded")
     queued_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
-    start_expires_at: datetime
+    start_expires_at: datetime = Field(description="it never starts after this")
+    waiting: bool = Field(description="queued, and its machine is offline: it starts by itself")
+    machine_seen_at: datetime | None = Field(description="null: never")
     stdout_bytes: int
     stderr_bytes: int
 
@@ -270,7 +259,7 @@ def command_fields(view: CommandView) -> dict[str, Any]:
         "machine": view.machine_name,
         "ticket_id": view.ticket_id,
         "title": view.title,
-        "state": view.state.value,
+        "state": view.state,
         "stop_reason": view.stop_reason,
         "reason": view.reason,
         "error": view.error,
@@ -280,6 +269,8 @@ def command_fields(view: CommandView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "start_expires_at": view.start_expires_at,
+        "waiting": view.state is AttemptState.QUEUED and not view.machine_online,
+        "machine_seen_at": view.machine_seen_at,
         "stdout_bytes": view.stdout_stored,
         "stderr_bytes": view.stderr_stored,
     }
@@ -291,9 +282,9 @@ def command_fields(view: CommandView) -> dict[str, Any]:
 class Ticket(BaseModel):
     id: str
     title: str
-    stage: str
-    needs: str | None = Field(description="why a person is needed, when stage is needs_person")
-    outcome: str | None = Field(description="how it ended, when stage is closed")
+    stage: Stage
+    needs: Needs | None = Field(description="why a person is needed, when stage is needs_person")
+    outcome: TicketOutcome | None = Field(description="how it ended, when stage is closed")
     machines: list[str] = Field(description="names")
     waiting_for: list[str] = Field(description="machines that it waits for to come online")
     requester_member_id: str
@@ -307,9 +298,9 @@ def ticket_fields(row: TicketRow) -> dict[str, Any]:
     return {
         "id": row.ticket_id,
         "title": row.title,
-        "stage": row.stage.value,
-        "needs": None if row.needs is None else row.needs.value,
-        "outcome": None if row.outcome is None else row.outcome.value,
+        "stage": row.stage,
+        "needs": row.needs,
+        "outcome": row.outcome,
         "machines": [machine.name for machine in row.machines],
         "waiting_for": [machine.name for machine in row.machines if machine.waiting],
         "requester_member_id": row.requester_member_id,
@@ -327,8 +318,8 @@ class Question(BaseModel):
     text: str
     options: list[str]
     default_option: str | None
-    if_unanswered: str
-    state: str
+    if_unanswered: str = Field(description="what happens then")
+    state: QuestionState
     asked_at: datetime
     answer: str | None
     settled_at: datetime | None
@@ -343,7 +334,7 @@ def question(view: QuestionView) -> Question:
         options=list(view.options),
         default_option=view.default_option,
         if_unanswered=view.if_unanswered,
-        state=view.state.value,
+        state=view.state,
         asked_at=view.asked_at,
         answer=view.answer,
         settled_at=view.settled_at,
@@ -352,7 +343,7 @@ def question(view: QuestionView) -> Question:
 
 class Report(BaseModel):
     id: str
-    kind: str
+    kind: ReportKind
     text: str
     accept: str = Field(description="what a person is to accept; empty: nothing")
     command_ids: list[str]
@@ -363,7 +354,7 @@ class Report(BaseModel):
 def report(view: ReportView) -> Report:
     return Report(
         id=view.report_id,
-        kind=view.kind.value,
+        kind=view.kind,
         text=view.text,
         accept=view.accept,
         command_ids=list(view.command_ids),
@@ -393,9 +384,9 @@ class Why(BaseModel):
 
     triggers: list[WhyTrigger]
     eval_id: str
-    strength: str
+    strength: Strength
     gate_rule: str
-    verdict: str
+    verdict: Verdict
     verdict_reason: str
     policy_version: int
     mandate: WhyMandate
@@ -414,9 +405,9 @@ def why(chain: db_tickets.Why) -> Why:
             for trigger in chain.triggers
         ],
         eval_id=chain.eval_id,
-        strength=chain.strength.value,
+        strength=chain.strength,
         gate_rule=chain.gate_rule,
-        verdict=chain.verdict.value,
+        verdict=chain.verdict,
         verdict_reason=chain.verdict_reason,
         policy_version=chain.policy_version,
         mandate=WhyMandate(
@@ -465,7 +456,7 @@ class TokenAsked(Asked):
 class Token(BaseModel):
     id: str
     name: str
-    scopes: list[str]
+    scopes: list[Scope]
     machine_id: str | None
     created_at: datetime
     expires_at: datetime | None
@@ -480,7 +471,7 @@ def token_fields(view: TokenView) -> dict[str, Any]:
     return {
         "id": view.token_id,
         "name": view.name,
-        "scopes": [scope.value for scope in view.scopes],
+        "scopes": list(view.scopes),
         "machine_id": view.machine_id,
         "created_at": view.created_at,
         "expires_at": view.expires_at,

@@ -244,12 +244,38 @@ async def of_ticket(tx: Tx, instance_id: InstanceId, ticket_id: TicketId) -> lis
     return [_view(row) for row in await cursor.fetchall()]
 
 
-async def recent(tx: Tx, instance_id: InstanceId, *, limit: int = 50) -> list[CommandView]:
-    """Return the newest commands, newest first."""
-    # By id: a UUIDv7 sorts by time, and the primary key serves it.
+async def recent(
+    tx: Tx,
+    instance_id: InstanceId,
+    *,
+    machine_id: MachineId | None = None,
+    open_only: bool = False,
+    before: CommandId | None = None,
+    limit: int = 50,
+) -> list[CommandView]:
+    """Return the newest commands, newest first: all, a machine's, those that have not ended.
+
+    ``before`` is where the page above ended.
+    """
+    # By id: a UUIDv7 sorts by time, and the primary key serves it. The open ones have their index.
     cursor = await tx.execute(
-        _SELECT + " where c.instance_id = %s order by c.command_id desc limit %s",
-        (instance_id, limit),
+        _SELECT
+        + """
+         where c.instance_id = %(instance)s
+           and (%(machine)s::uuid is null or a.machine_id = %(machine)s::uuid)
+           and (not %(open)s or a.state in ('queued', 'offered', 'awaiting_owner', 'journalled',
+                                            'started', 'stopping'))
+           and (%(before)s::uuid is null or c.command_id < %(before)s::uuid)
+         order by c.command_id desc
+         limit %(limit)s
+        """,
+        {
+            "instance": instance_id,
+            "machine": machine_id,
+            "open": open_only,
+            "before": before,
+            "limit": limit,
+        },
     )
     return [_view(row) for row in await cursor.fetchall()]
 

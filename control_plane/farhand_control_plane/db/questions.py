@@ -152,6 +152,19 @@ async def open_at(tx: Tx, instance_id: InstanceId, moment: datetime) -> list[Que
     return [_view(row) for row in await cursor.fetchall()]
 
 
+async def of_ids(
+    tx: Tx, instance_id: InstanceId, question_ids: Sequence[QuestionId]
+) -> list[QuestionView]:
+    """Return those of these questions that this instance has, settled or not."""
+    if not question_ids:
+        return []
+    cursor = await tx.execute(
+        f"{_QUESTION} where instance_id = %s and question_id = any(%s::uuid[])",
+        (instance_id, list(question_ids)),
+    )
+    return [_view(row) for row in await cursor.fetchall()]
+
+
 async def of_reports(
     tx: Tx, instance_id: InstanceId, ticket_id: TicketId
 ) -> dict[str, QuestionView]:
