@@ -26,6 +26,7 @@ from farhand_control_plane.up import enrol
 from farhand_control_plane.up.children import Child
 from farhand_control_plane.up.enrol import OwnMachine, daemon_command
 from farhand_control_plane.up.home import HomeLock, inherited_lock, prepare, wait_until_free
+from farhand_control_plane.up.page import PageBuild, builder
 from farhand_shared.errors import FarhandError, Unavailable
 from farhand_shared.ids import new_id
 from farhand_shared.redact import Secret
@@ -67,6 +68,9 @@ class Parent:
         # The daemon's own settings are in its home, and ours are no business of what it runs.
         bare = {name: text for name, text in environ.items() if not name.startswith("FARHAND_")}
         self._daemon = Child("daemon", log=logs / "daemon.log", environ=bare)
+        self._page = PageBuild(
+            builder(), log=logs / "page.log", environ=environ, say=self._screen.progress
+        )
         self._where: dict[str, Any] = {}  # the server's last report: JSON
         self._own: OwnMachine | None = None
         self._api: Api | None = None
@@ -108,6 +112,7 @@ class Parent:
             if self._once is not None:
                 return self._do_once(self._once)
             self._tell_where()
+            self._page.start()
             self._keep(until=None)
             raise AssertionError("unreachable: only a signal ends the watch")
         except _StopAsked as asked:
@@ -321,6 +326,7 @@ class Parent:
             self._mend_database()
             self._mend_server()
             self._mend_daemon()
+            self._page.look()
             self._sleep(look_s)
 
     def _mend_database(self) -> None:
@@ -386,6 +392,7 @@ class Parent:
         self._stopping = True
         if self._once is None and self._own is not None:
             self._screen.progress("stopping")
+        self._page.stop()
         # SIGINT: it ends the commands that run, with the reason shutdown.
         if not self._daemon.end(signal.SIGINT, DAEMON_PATIENCE_S):
             self._screen.progress("the daemon did not end by itself and was killed")
