@@ -12,25 +12,33 @@ from farhand_control_plane.api import (
     document,
     events,
     failures,
+    install,
     machines,
+    page,
     public,
     questions,
+    sign_in,
     tickets,
     tokens,
 )
 from farhand_control_plane.api.access import Requires
+from farhand_control_plane.api.answer_headers import AnswerHeaders
 from farhand_control_plane.api.body_limit import BodyLimit
 from farhand_control_plane.api.exec import App, ExecApp
 from farhand_control_plane.api.request_body import BODY_WITHIN_S
 from farhand_control_plane.api.services import Services
+from farhand_control_plane.api.sign_in import SIGN_IN_BODY_MAX_BYTES, SIGN_IN_PATH
 from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.machines.execs import Execs
 from farhand_shared.version import __version__
 
 _ROUTERS: tuple[APIRouter, ...] = (
     public.router,
+    page.router,
+    sign_in.router,
     chat.router,
     events.router,
+    install.router,
     machines.router,
     tickets.router,
     questions.router,
@@ -45,8 +53,14 @@ def create_app(services: Services, execs: Execs, *, body_within_s: float = BODY_
     api = create_api(services)
     # In front of the framework, because its routing costs as much as a whole short command.
     caller_of = services.authenticator.caller_of
+    limited = BodyLimit(
+        api,
+        authenticate=caller_of,
+        open_paths={SIGN_IN_PATH: SIGN_IN_BODY_MAX_BYTES},
+        within_s=body_within_s,
+    )
     return ExecApp(
-        BodyLimit(api, authenticate=caller_of, within_s=body_within_s),
+        AnswerHeaders(limited),
         authenticate=caller_of,
         execs=execs,
         body_within_s=body_within_s,

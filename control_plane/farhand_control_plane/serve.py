@@ -36,6 +36,7 @@ LAG_PROBE_S: Final = 0.5
 LAG_LOGGED_S: Final = 0.25
 UPKEEP_S: Final = 24 * 3600.0
 OUTPUT_KEPT_S: Final = 30 * 24 * 3600.0
+SIGN_INS_KEPT_S: Final = 7 * 24 * 3600  # a link or session that ended: long enough to look into it
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 10.0
 DRAIN_S: Final = 5.0
@@ -359,10 +360,10 @@ async def _heartbeat(replica: "Replica", url: str) -> None:
 
 
 async def _upkeep(replica: "Replica") -> None:
-    """Once a day: the weeks of output that begin, and those that are old."""
+    """Once a day: the weeks of output that begin, and those that are old; sign-ins that are."""
     from datetime import UTC, datetime, timedelta
 
-    from farhand_control_plane.db import partitions
+    from farhand_control_plane.db import partitions, sign_in_links, tokens
 
     while True:
         async with replica.database.transaction() as tx:
@@ -371,6 +372,9 @@ async def _upkeep(replica: "Replica") -> None:
             await partitions.drop_output_before(
                 tx, datetime.now(UTC) - timedelta(seconds=OUTPUT_KEPT_S)
             )
+        async with replica.database.transaction() as tx:
+            await sign_in_links.forget_old(tx, SIGN_INS_KEPT_S)  # first: they name sessions
+            await tokens.forget_ended_sessions(tx, SIGN_INS_KEPT_S)
         await asyncio.sleep(UPKEEP_S)  # a schedule
 
 

@@ -10,6 +10,7 @@ import psycopg
 from farhand_control_plane.agents.router import RouterAgent
 from farhand_control_plane.agents.worker import WorkerAgent
 from farhand_control_plane.api.access import Authenticator
+from farhand_control_plane.api.built_page import BuiltPage
 from farhand_control_plane.api.event_streams import EventStreams
 from farhand_control_plane.api.exec import App
 from farhand_control_plane.api.services import Addresses, Services
@@ -23,6 +24,7 @@ from farhand_control_plane.db.connect import rights_missing
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.migrate import upgrade
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.domain.access import session_cookie
 from farhand_control_plane.domain.words import SessionKind
 from farhand_control_plane.engine.engine import Engine
 from farhand_control_plane.ingest.due import DueLoop
@@ -140,12 +142,18 @@ def join(
             root_certificate_pem=machines.root_pem.decode("ascii"),
         )
 
+    cookie = session_cookie(bootstrap.instance_id)
     services = Services(
         instance_id=bootstrap.instance_id,
         instance_name=INSTANCE_NAME,
         chat_source_id=bootstrap.chat_source_id,
         database=database,
-        authenticator=Authenticator(database, listener),
+        authenticator=Authenticator(
+            database, listener, session_cookie=cookie, public_url=settings.public_url
+        ),
+        session_cookie=cookie,
+        page=BuiltPage(),
+        offline_planner=not settings.model_base_url,
         event_streams=event_streams,
         addresses=addresses,
         ready=lambda: replica.serving,

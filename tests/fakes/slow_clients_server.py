@@ -19,7 +19,7 @@ from farhand_control_plane.ports import listening_socket
 from farhand_control_plane.serve import http_server, raise_descriptor_limit
 
 
-async def authenticate(headers: Any) -> Any:
+async def authenticate(_method: str, headers: Any) -> Any:
     if headers.get("authorization") != "Bearer good":
         raise NotAuthenticated("cannot answer: no token")
 

@@ -1,44 +1,64 @@
-"""Who makes a request and whether the token opens the route: the access level beside each route.
+"""Who makes a request and whether it opens the route: the access level beside each route.
 
 A route takes its caller as `Reader`, `Chatter`, …; that is its access level, and `app.create_app`
 refuses to start with a route that has none and is not among the public ones.
+
+Programs present a token. A browser presents a session: the cookie, which it sends by itself, and
+the page key, which only a script of our own page can add.
 """
 
+import hmac
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 from fastapi import Depends, Request
-from fastapi.security import HTTPBearer
+from fastapi.security import APIKeyHeader, HTTPBearer
 
+from farhand_control_plane.api.origins import SAFE_METHODS, check_same_origin
+from farhand_control_plane.api.request_headers import cookie_of, headers_of
 from farhand_control_plane.db import tokens
 from farhand_control_plane.db.listen import TOKENS, Listener
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import (
-    TOKEN_CHARACTERS,
+    PAGE_KEY_PREFIX,
+    SESSION_PREFIX,
     TOKEN_PREFIX,
     Scope,
+    is_secret,
     token_hash,
 )
 from farhand_control_plane.domain.words import MemberRole
 from farhand_shared.errors import NotAllowed
+
+PAGE_KEY_HEADER: Final = "Farhand-Page-Key"
 
 # How long a checked token is believed. A revocation is told to every replica at once; this bounds
 # the time when that telling is lost together with its connection.
 _BELIEVED_S: Final = 10.0
 _BELIEVED_MAX: Final = 10_000
 
+# Returns who sent a request of this method with these headers (lower-case names); raises
+# NotAllowed, or a kind of it, for nobody and for a page that is not ours.
+Authenticate = Callable[[str, Mapping[str, str]], Awaitable[Caller]]
+
 
 class NotAuthenticated(NotAllowed):
-    """No token, or one that opens nothing."""
+    """No token or session, or one that opens nothing."""
 
     code = "not_authenticated"
 
 
+class _Belief(NamedTuple):
+    until: float  # of the monotonic clock
+    caller: Caller
+    page_key_sha256: bytes | None  # None: a token
+
+
 class Authenticator:
-    """Turns an Authorization header into a Caller; remembers checked tokens for some seconds.
+    """Turns a request's headers into a Caller; remembers what it checked for some seconds.
 
     The memory saves the hot path a database round trip per command.
     """
@@ -48,52 +68,120 @@ class Authenticator:
         database: Database,
         listener: Listener,
         *,
+        session_cookie: str,
+        public_url: str = "",
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._database = database
+        self._session_cookie = session_cookie
+        self._public_url = public_url
         self._monotonic = monotonic
-        self._believed: dict[bytes, tuple[float, Caller]] = {}
+        self._believed: dict[bytes, _Belief] = {}
+        self._revocations = 0
         listener.subscribe(TOKENS, self._forget)
 
     def _forget(self, payload: str) -> None:
         """A token was revoked; an empty payload says that tellings may have been missed."""
+        self._revocations += 1
         if payload:
             self._believed.pop(bytes.fromhex(payload), None)
         else:
             self._believed.clear()
 
-    async def caller_of(self, headers: Mapping[str, str]) -> Caller:
-        """Return who presents these headers (lower-case names); raise NotAuthenticated."""
-        header = headers.get("authorization", "")
-        scheme, _, token = header.partition(" ")
-        token = token.strip()
-        if scheme.lower() != "bearer" or not token:
-            raise NotAuthenticated(
-                "cannot answer: the request carries no token; send Authorization: Bearer fh_…"
-            )
-        if len(token) != TOKEN_CHARACTERS or not token.startswith(TOKEN_PREFIX):
-            raise _unknown()
-        key = token_hash(token)
-        known = self._believed.get(key)
-        if known is not None and known[0] > self._monotonic():
-            caller = known[1]
-            if caller.expires_at is None or caller.expires_at > datetime.now(UTC):
-                return caller
+    async def caller_of(self, method: str, headers: Mapping[str, str]) -> Caller:
+        """Return who sent this; raise NotAuthenticated, or WrongOrigin for another page's request.
+
+        A token wins over a session: who names one means it, and the browser adds cookies unasked.
+        """
+        scheme, _, token = headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":  # any other is a proxy's own business
+            return await self._caller_of_token(token.strip())
+        secret = cookie_of(headers, self._session_cookie)
+        if not secret:
+            raise _nothing_presented()
+        caller = await self._caller_of_session(secret, headers.get(PAGE_KEY_HEADER.lower(), ""))
+        if method not in SAFE_METHODS:
+            check_same_origin(headers, self._public_url)
+        return caller
+
+    async def _caller_of_token(self, token: str) -> Caller:
+        if not token:
+            raise _nothing_presented()
+        if not is_secret(TOKEN_PREFIX, token):
+            raise _unknown_token()
+        sha256 = token_hash(token)
+        belief = self._belief(sha256)
+        if belief is not None and belief.page_key_sha256 is None:
+            return belief.caller
+        revocations = self._revocations
         async with self._database.transaction() as tx:
-            found = await tokens.authenticate(tx, key)
+            found = await tokens.authenticate(tx, sha256)
         if found is None:
-            self._believed.pop(key, None)
-            raise _unknown()
-        if len(self._believed) >= _BELIEVED_MAX:
-            self._believed.clear()
-        self._believed[key] = (self._monotonic() + _BELIEVED_S, found)
+            raise _unknown_token()
+        self._believe(sha256, found, None, revocations)
         return found
 
+    async def _caller_of_session(self, secret: str, page_key: str) -> Caller:
+        if not page_key:
+            raise NotAuthenticated(
+                f"cannot answer: the session comes without its page key ({PAGE_KEY_HEADER}); "
+                "sign in again with a link of farhand sign-in"
+            )
+        if not is_secret(SESSION_PREFIX, secret) or not is_secret(PAGE_KEY_PREFIX, page_key):
+            raise _session_over()
+        sha256, key_sha256 = token_hash(secret), token_hash(page_key)
+        belief = self._belief(sha256)
+        if belief is not None and belief.page_key_sha256 is not None:
+            if not hmac.compare_digest(belief.page_key_sha256, key_sha256):
+                raise _session_over()
+            return belief.caller
+        revocations = self._revocations
+        async with self._database.transaction() as tx:
+            found = await tokens.authenticate_session(tx, sha256, key_sha256)
+        if found is None:
+            raise _session_over()
+        self._believe(sha256, found, key_sha256, revocations)
+        return found
 
-def _unknown() -> NotAuthenticated:
+    def _belief(self, sha256: bytes) -> _Belief | None:
+        """Return what is still believed of this token or session."""
+        belief = self._believed.get(sha256)
+        if belief is None:
+            return None
+        ends = belief.caller.expires_at
+        if belief.until > self._monotonic() and (ends is None or ends > datetime.now(UTC)):
+            return belief
+        del self._believed[sha256]
+        return None
+
+    def _believe(
+        self, sha256: bytes, caller: Caller, page_key_sha256: bytes | None, revocations: int
+    ) -> None:
+        if revocations != self._revocations:
+            return  # one was told while the database was asked; it may have been this one's
+        if len(self._believed) >= _BELIEVED_MAX:
+            self._believed.clear()
+        self._believed[sha256] = _Belief(self._monotonic() + _BELIEVED_S, caller, page_key_sha256)
+
+
+def _nothing_presented() -> NotAuthenticated:
+    return NotAuthenticated(
+        "cannot answer: the request carries no token; send Authorization: Bearer fh_…, "
+        "or sign in with a link of farhand sign-in"
+    )
+
+
+def _unknown_token() -> NotAuthenticated:
     return NotAuthenticated(
         "cannot answer: the token is not known here, expired or revoked; make one with "
         "farhand tokens create"
+    )
+
+
+def _session_over() -> NotAuthenticated:
+    return NotAuthenticated(
+        "cannot answer: this browser is not signed in any more; "
+        "sign in again with a link of farhand sign-in"
     )
 
 
@@ -113,18 +201,29 @@ def check_any(caller: Caller, scopes: Sequence[Scope]) -> None:
     check(caller, held[-1] if held else scopes[0])
 
 
+_PAGE_KEY: Final = APIKeyHeader(
+    name=PAGE_KEY_HEADER,
+    scheme_name="PageKey",
+    description="the page key of a browser's session, beside the session's cookie",
+    auto_error=False,
+)
+
+
 class Requires:
     """The dependency that checks one scope; its presence on a route is what tests look for."""
 
     def __init__(self, scope: Scope) -> None:
         self.scope = scope
 
-    # The HTTPBearer dependency only documents the scheme in OpenAPI.
     async def __call__(
-        self, request: Request, _: Annotated[object, Depends(HTTPBearer(auto_error=False))]
+        self,
+        request: Request,
+        # These two only document what opens the route.
+        _token: Annotated[object, Depends(HTTPBearer(auto_error=False))],
+        _page_key: Annotated[object, Depends(_PAGE_KEY)],
     ) -> Caller:
         authenticator: Authenticator = request.app.state.services.authenticator
-        caller = await authenticator.caller_of(request.headers)
+        caller = await authenticator.caller_of(request.method, headers_of(request.scope["headers"]))
         check(caller, self.scope)
         return caller
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from farhand_control_plane.api.access import Authenticate
 from farhand_control_plane.api.failures import failure_of
 from farhand_control_plane.api.request_body import (
     BODY_WITHIN_S,
@@ -11,7 +12,7 @@ from farhand_control_plane.api.request_body import (
     Receive,
     read_body,
 )
-from farhand_control_plane.db.tokens import Caller
+from farhand_control_plane.api.request_headers import headers_of
 from farhand_shared.errors import FarhandError
 from farhand_shared.limits import MIB
 
@@ -26,19 +27,22 @@ class BodyLimit:
     """Answers 401, 408 or 413 in time; hands every other request on with its body read.
 
     The token is checked before the body is read, so that a stranger cannot make us wait or keep
-    anything. Every route that takes a body needs one; which scope, the route says itself.
+    anything. Which scope it needs, the route says itself. ``open_paths``: where anybody may send
+    a body, and of how many bytes at most.
     """
 
     def __init__(
         self,
         app: _App,
         *,
-        authenticate: Callable[[Mapping[str, str]], Awaitable[Caller]],
+        authenticate: Authenticate,
+        open_paths: Mapping[str, int] | None = None,
         limit_bytes: int = BODY_MAX_BYTES,
         within_s: float = BODY_WITHIN_S,
     ) -> None:
         self._app = app
         self._authenticate = authenticate
+        self._open_paths = open_paths or {}
         self._limit = limit_bytes
         self._within_s = within_s
 
@@ -46,17 +50,18 @@ class BodyLimit:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD", "OPTIONS"):
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        declared = headers.get(b"content-length", b"")
+        headers = headers_of(scope["headers"])
+        declared = headers.get("content-length", "")
+        limit = self._open_paths.get(scope["path"])
         try:
-            await self._authenticate(
-                {name.decode("latin-1"): text.decode("latin-1") for name, text in headers.items()}
-            )
+            if limit is None:
+                limit = self._limit
+                await self._authenticate(scope["method"], headers)
             body = await read_body(
                 receive,
-                limit_bytes=self._limit,
+                limit_bytes=limit,
                 within_s=self._within_s,
-                declared_bytes=int(declared) if declared.isdigit() else 0,
+                declared_bytes=int(declared) if declared.isdecimal() else 0,
             )
         except ClientGone:
             return

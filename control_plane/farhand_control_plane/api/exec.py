@@ -11,9 +11,10 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
 
-from farhand_control_plane.api.access import check_any
+from farhand_control_plane.api.access import Authenticate, check_any
 from farhand_control_plane.api.failures import failure_of, our_fault
 from farhand_control_plane.api.request_body import BODY_WITHIN_S, read_body
+from farhand_control_plane.api.request_headers import headers_of
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
 from farhand_control_plane.machines.execs import ExecRequest, Execs
@@ -30,9 +31,6 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
-
-# Raises NotAllowed (or a kind of it) for a missing or bad token. Header names are lower case.
-Authenticate = Callable[[Mapping[str, str]], Awaitable[Caller]]
 
 EXEC_PATH: Final = "/v1/exec"
 BODY_MAX_BYTES: Final = 24 * MIB  # a specification of 6 MiB with every byte escaped, and some room
@@ -106,10 +104,7 @@ class ExecApp:
                 yield chunk
 
     async def _caller(self, scope: Scope, *scopes: TokenScope) -> Caller:
-        headers = {
-            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
-        }
-        caller = await self._authenticate(headers)
+        caller = await self._authenticate(scope["method"], headers_of(scope["headers"]))
         check_any(caller, scopes)
         return caller
 

@@ -1,17 +1,23 @@
-"""The two routes that need no token, and why."""
+"""The routes that need neither token nor session, and why."""
 
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Request
 
+from farhand_control_plane.api.page import VIEWS
 from farhand_control_plane.api.services import Services, services_of
 from farhand_shared.errors import Unavailable
 from farhand_shared.version import CAPABILITY, __version__
 
 router = APIRouter(tags=["public"])
 
-# path → why it is open. Everything else needs a token; app.create_app enforces it.
+# path → why it is open. Everything else needs a caller; app.create_app enforces it.
 PUBLIC: Final = {
+    **dict.fromkeys(VIEWS, "the page is the same for everybody and asks the API for all it shows"),
+    "/assets/{name}": "files of the page: they hold nothing but its program and its looks",
+    "/v1/sign-in": "who signs in is nobody yet; the link's token decides, once",
+    "/install.sh": "a computer that is being added has no token yet; what it gets holds no secret",
+    "/dist/{file}": "the same computer fetches the daemon, which anybody may have",
     "/healthz": "load balancers and process supervisors have no token, and it tells nothing else",
     "/.well-known/farhand": (
         "a computer that enrols has no token yet; it says where to dial, and the pin in the "

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from farhand_control_plane.api.access import Authenticator
+from farhand_control_plane.api.built_page import BuiltPage
 from farhand_control_plane.api.event_streams import EventStreams
 from farhand_control_plane.db.pool import Database
 from farhand_shared.ids import InstanceId, SourceId
@@ -30,6 +31,9 @@ class Services:
     chat_source_id: SourceId
     database: Database
     authenticator: Authenticator
+    session_cookie: str  # its name
+    page: BuiltPage
+    offline_planner: bool  # no language model is set
     event_streams: EventStreams
     # Called, not held: the listeners' ports are known only once they are open.
     addresses: Callable[[], Addresses]

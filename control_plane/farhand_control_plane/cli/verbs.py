@@ -95,6 +95,25 @@ def chat(
     raise typer.Exit(status)
 
 
+@app.command("sign-in", cls=Verb)
+def sign_in(
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,
+) -> None:
+    """Print a link that opens the page in a browser, signed in.
+
+    It works once, within 15 minutes, and for whoever has it: give it to nobody else. The browser
+    stays signed in for 30 days, until it signs out, or until farhand tokens revoke ends it.
+    """
+    from farhand_control_plane.cli.session import api, note, show, show_json, when
+
+    made = api().post("/v1/sign-in/links")
+    if as_json:
+        show_json(made)
+        return
+    note(f"Open it in a browser; it works once, until {when(made['expires_at'])}.")
+    show(made["url"])
+
+
 @app.command(cls=Verb)
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for programs.")] = False,

@@ -1,4 +1,8 @@
-"""API tokens: who a presented token is, and how tokens come and go. Only hashes are stored."""
+"""API tokens: who a presented token is, and how tokens come and go. Only hashes are stored.
+
+A browser's session is a token that opens nothing without its page key; its row has that one's hash.
+It is listed and revoked as every other.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,6 +27,7 @@ class Caller:
     scopes: frozenset[Scope]
     machine_id: MachineId | None  # "this machine" of the client that uses this token
     expires_at: datetime | None
+    session: bool = False  # a browser's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,17 @@ def _scopes(words: Sequence[str]) -> tuple[Scope, ...]:
 
 async def authenticate(tx: Tx, token_sha256: bytes) -> Caller | None:
     """Return the caller of a live token, whose last use is noted to the minute; None otherwise."""
+    return await _caller(tx, token_sha256, None)
+
+
+async def authenticate_session(
+    tx: Tx, session_sha256: bytes, page_key_sha256: bytes
+) -> Caller | None:
+    """Return the caller of a live session, given both its halves; None otherwise."""
+    return await _caller(tx, session_sha256, page_key_sha256)
+
+
+async def _caller(tx: Tx, token_sha256: bytes, page_key_sha256: bytes | None) -> Caller | None:
     cursor = await tx.execute(
         """
         select t.instance_id, t.member_id, m.role, t.token_id, t.scopes, t.machine_id, t.expires_at,
@@ -53,11 +69,12 @@ async def authenticate(tx: Tx, token_sha256: bytes) -> Caller | None:
           from api_tokens t
           join members m on m.instance_id = t.instance_id and m.member_id = t.member_id
          where t.token_sha256 = %s
+           and t.page_key_sha256 is not distinct from %s
            and t.revoked_at is null
            and (t.expires_at is null or t.expires_at > farhand_now())
            and m.removed_at is null
         """,
-        (token_sha256,),
+        (token_sha256, page_key_sha256),
     )
     row = await cursor.fetchone()
     if row is None:
@@ -78,6 +95,7 @@ async def authenticate(tx: Tx, token_sha256: bytes) -> Caller | None:
         scopes=frozenset(_scopes(row["scopes"])),
         machine_id=row["machine_id"],
         expires_at=row["expires_at"],
+        session=page_key_sha256 is not None,
     )
 
 
@@ -116,6 +134,42 @@ async def create(
     return _view(row)
 
 
+async def create_session(
+    tx: Tx,
+    instance_id: InstanceId,
+    member_id: MemberId,
+    *,
+    name: str,
+    session_sha256: bytes,
+    page_key_sha256: bytes,
+    scopes: Sequence[Scope],
+    lasts_s: int,
+) -> datetime:
+    """Store the hashes of a new session; return when it ends."""
+    cursor = await tx.execute(
+        """
+        insert into api_tokens (instance_id, token_id, member_id, name, token_sha256,
+                                page_key_sha256, scopes, created_at, expires_at)
+        values (%s, %s, %s, %s, %s, %s, %s, farhand_now(),
+                farhand_now() + make_interval(secs => %s))
+        returning expires_at
+        """,
+        (
+            instance_id,
+            new_id(),
+            member_id,
+            name,
+            session_sha256,
+            page_key_sha256,
+            [scope.value for scope in scopes],
+            lasts_s,
+        ),
+    )
+    rows = await cursor.fetchall()
+    expires_at: datetime = rows[0]["expires_at"]
+    return expires_at
+
+
 async def list_live(
     tx: Tx, instance_id: InstanceId, *, limit: int, after: TokenId | None = None
 ) -> list[TokenView]:
@@ -151,6 +205,41 @@ async def revoke(tx: Tx, instance_id: InstanceId, token_id: TokenId) -> bool:
         return False
     await tx.execute("select pg_notify(%s, %s)", (TOKENS, row["hash"]))
     return True
+
+
+async def revoke_session(tx: Tx, instance_id: InstanceId, session_sha256: bytes) -> None:
+    """Revoke the live session with this secret, if there is one."""
+    cursor = await tx.execute(
+        """
+        select token_id
+          from api_tokens
+         where instance_id = %s and token_sha256 = %s and page_key_sha256 is not null
+        """,
+        (instance_id, session_sha256),
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        await revoke(tx, instance_id, row["token_id"])
+
+
+async def forget_ended_sessions(tx: Tx, kept_s: int) -> int:
+    """Delete sessions that ended longer ago than this; return how many.
+
+    Sessions only: of a token that somebody made by hand the row tells who had what, for good.
+    """
+    cursor = await tx.execute(
+        """
+        delete from api_tokens t
+         where t.page_key_sha256 is not null
+           and least(t.expires_at, t.revoked_at) < farhand_now() - make_interval(secs => %s)
+           and not exists (
+             select from sign_in_links l
+              where l.instance_id = t.instance_id and l.made_with_token_id = t.token_id
+           )
+        """,
+        (kept_s,),
+    )
+    return cursor.rowcount
 
 
 async def bind_machine(

@@ -282,10 +282,25 @@ class Parent:
                 "No language model is set: the built-in planner understands 'run CMD on MACHINE' "
                 "and little else. Set FARHAND_MODEL_BASE_URL and FARHAND_MODEL to have one."
             )
-        lines.append('Talk to it in another terminal: farhand chat "run uname -a on this machine"')
+        lines.append(self._sign_in_line())
+        lines.append(
+            'Or talk to it in another terminal: farhand chat "run uname -a on this machine"'
+        )
         lines.append("Ctrl-C stops everything.")
         for line in lines:
             self._screen.reply(line)
+
+    def _sign_in_line(self) -> str:
+        """Return the line with the one-time link; one that a terminal can make into a link."""
+        assert self._api is not None  # noqa: S101  # after the start
+        try:
+            made = self._api.post("/v1/sign-in/links")
+        except FarhandError as error:  # no reason to stop what runs
+            return f"No sign-in link could be made ({error}); try: farhand sign-in"
+        return (
+            f"Open the page: {made['url']}\n  (works once, within 15 minutes; "
+            "another one: farhand sign-in)"
+        )
 
     def _do_once(self, text: str) -> int:
         """Say the text in a thread, while this one keeps the children running."""

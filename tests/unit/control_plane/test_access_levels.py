@@ -6,10 +6,19 @@ from farhand_control_plane.api.public import PUBLIC
 from farhand_control_plane.app import access_of, routes
 from farhand_control_plane.domain.access import Scope
 
+VIEWS = ("/", "/chat", "/machines", "/tickets", "/tickets/{ticket_id}", "/sign-in")
+
 # What each route opens with. A new route belongs here, so that its level is a decision.
 LEVELS = {
     ("GET", "/healthz"): None,
     ("GET", "/.well-known/farhand"): None,
+    **{(method, path): None for method in ("GET", "HEAD") for path in VIEWS},
+    ("GET", "/assets/{name}"): None,
+    ("HEAD", "/assets/{name}"): None,
+    ("POST", "/v1/sign-in"): None,
+    ("POST", "/v1/sign-in/links"): Scope.TOKENS,
+    ("POST", "/v1/sign-out"): Scope.READ,
+    ("GET", "/v1/me"): Scope.READ,
     ("POST", "/v1/chat"): Scope.CHAT,
     ("GET", "/v1/events"): Scope.READ,
     ("GET", "/v1/machines"): Scope.READ,
@@ -44,7 +53,7 @@ def test_the_levels_of_all_routes_are_these() -> None:
     assert found == LEVELS
 
 
-def test_only_two_routes_are_public_and_each_says_why() -> None:
+def test_only_these_routes_are_public_and_each_says_why() -> None:
     assert {path for (_, path), level in LEVELS.items() if level is None} == set(PUBLIC)
     assert all(len(reason) > 20 for reason in PUBLIC.values())
 

@@ -61,7 +61,7 @@ class Client:
 
 @asynccontextmanager
 async def serving(lab, replica, **more) -> AsyncIterator[Client]:
-    async def authenticate(headers):
+    async def authenticate(_method, headers):
         scopes = {
             "Bearer exec": {Scope.EXEC},
             "Bearer read": {Scope.READ},
