@@ -1,0 +1,307 @@
+#!/bin/sh
+# Make this computer a machine of the Farhand at @URL@: install its daemon, enrol it, run it.
+#
+#     curl -fsSL @URL@/install.sh | sh
+#     curl -fsSL @URL@/install.sh | sh -s -- --home DIR    for another machine on this computer
+#
+# Needs Python 3.11 or newer, and the package index for four dependencies. Writes into your data
+# folder only. Again, it brings the daemon up to date and leaves the machine as it is.
+# A template: the control plane fills in its address and the hashes of what it gives.
+
+set -eu
+umask 022
+
+url='@URL@'
+daemon_wheel='@DAEMON_WHEEL@'
+daemon_sha256='@DAEMON_SHA256@'
+pip_wheel='@PIP_WHEEL@'
+pip_sha256='@PIP_SHA256@'
+
+say() {
+    printf 'farhand: %s\n' "$*"
+}
+
+die() {
+    printf 'farhand: %s\n' "$*" >&2
+    exit 1
+}
+
+# Whatever was begun is ended, and nothing half-done is left to be mistaken for done.
+clean_up() {
+    _status=$?
+    [ -z "$dots" ] || kill "$dots" 2>/dev/null || :
+    [ -z "$work" ] || rm -rf "$work"
+    exit "$_status"
+}
+
+read_options() {
+    home=
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --home)
+            [ $# -ge 2 ] || misuse "--home needs a folder"
+            home=$2
+            shift
+            ;;
+        --home=*) home=${1#--home=} ;;
+        *) misuse "$1 is not understood; the one option is --home DIR" ;;
+        esac
+        [ -n "$home" ] || misuse "--home needs a folder"
+        shift
+    done
+    case $home in
+    '' | /*) ;;
+    *) home=$PWD/$home ;;
+    esac
+}
+
+misuse() {
+    printf 'farhand: cannot tell what to do: %s\n' "$*" >&2
+    exit 2
+}
+
+find_python() {
+    # Apple's python3 only offers to install one, in a window, where the developer tools are missing.
+    _stub=
+    [ "$system" != Darwin ] || xcode-select -p >/dev/null 2>&1 || _stub=/usr/bin/python3
+    _seen=
+    for _candidate in ${PYTHON:+"$PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 \
+        /opt/homebrew/bin/python3 /usr/local/bin/python3; do
+        _path=$(command -v "$_candidate" 2>/dev/null) && [ "$_path" != "$_stub" ] || continue
+        _version=$("$_path" -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' \
+            2>/dev/null </dev/null) || continue
+        case $_version in
+        3.[0-9].* | 3.10.* | [012].*) _seen="${_seen:-$_candidate is $_version}" ;;
+        *)
+            python=$_path
+            return 0
+            ;;
+        esac
+    done
+    die "cannot find Python 3.11 or newer: ${_seen:-no python3 on PATH}; $(how_to_get_python)," \
+        "or set PYTHON to the path of one, and run this again"
+}
+
+how_to_get_python() {
+    if [ "$system" = Darwin ]; then
+        echo "get it from python.org or with: brew install python"
+    elif command -v apt-get >/dev/null 2>&1; then
+        echo "get it with: apt-get install python3"
+    elif command -v dnf >/dev/null 2>&1; then
+        echo "get it with: dnf install python3"
+    else
+        echo "install it"
+    fi
+}
+
+# Download $1 of this server to the file $2, whose SHA-256 is to be $3.
+fetch() {
+    if command -v curl >/dev/null 2>&1; then
+        curl -fsS --retry 3 -o "$2" "$url/dist/$1" 2>"$log" </dev/null || not_fetched "$1"
+    elif command -v wget >/dev/null 2>&1; then
+        wget -q -O "$2" "$url/dist/$1" 2>"$log" </dev/null || not_fetched "$1"
+    else
+        "$python" -c 'import sys, urllib.request; urllib.request.urlretrieve(*sys.argv[1:])' \
+            "$url/dist/$1" "$2" 2>"$log" </dev/null || not_fetched "$1"
+    fi
+    _sha256=$("$python" -c 'import hashlib, sys
+print(hashlib.sha256(open(sys.argv[1], "rb").read()).hexdigest())' "$2")
+    [ "$_sha256" = "$3" ] ||
+        die "cannot use $1: it is not what the server announced (a new version came meanwhile," \
+            "or somebody is in between); run the line again"
+}
+
+not_fetched() {
+    die "cannot download $1 from $url: $(last_line); check the network, and run the line again"
+}
+
+last_line() {
+    _line=$(tail -n 1 "$log" 2>/dev/null) || _line=
+    printf '%s' "${_line:-no reason was given}"
+}
+
+# The program lies in a folder named after its wheel: a daemon that runs keeps the version that it
+# was started with, and an installation that was broken off is begun anew.
+install_daemon() {
+    if [ -f "$environment/complete" ] && "$farhandd" --version >/dev/null 2>&1 </dev/null; then
+        say "this version is installed already, in $environment"
+        return 0
+    fi
+    say "installing the daemon into $environment; half a minute"
+    fetch "$daemon_wheel" "$work/$daemon_wheel" "$daemon_sha256"
+    fetch "$pip_wheel" "$work/$pip_wheel" "$pip_sha256"
+    rm -rf "$environment"
+    "$python" -m venv --without-pip "$environment" >"$log" 2>&1 </dev/null ||
+        die "cannot make an environment with $python: $(last_line); install the complete Python" \
+            "(Debian: apt-get install python3), and run this again"
+    # Debian's Python has neither pip nor ensurepip: pip comes along, and does not stay.
+    "$python" -m zipfile -e "$work/$pip_wheel" "$work/pip" >"$log" 2>&1 </dev/null ||
+        die "cannot unpack pip into $work: $(last_line); is the disk full?"
+    if [ -t 1 ]; then # a sign of life
+        (while sleep 2; do printf .; done) &
+        dots=$!
+    fi
+    _installed=yes
+    PYTHONPATH=$work/pip PIP_USER=0 "$environment/bin/python" -m pip install --no-input \
+        --disable-pip-version-check --no-warn-script-location --progress-bar off \
+        --only-binary :all: "$work/$daemon_wheel" >"$log" 2>&1 </dev/null || _installed=
+    if [ -n "$dots" ]; then
+        kill "$dots" 2>/dev/null || :
+        dots=
+        echo
+    fi
+    [ -n "$_installed" ] || pip_failed
+    "$farhandd" --version >"$log" 2>&1 </dev/null ||
+        die "cannot start the daemon: $(last_line); details: $log"
+    : >"$environment/complete"
+}
+
+pip_failed() {
+    if grep -q -e 'NewConnectionError' -e 'Failed to establish a new connection' \
+        -e 'Failed to resolve' -e 'name resolution' -e 'ConnectTimeout' \
+        -e 'Network is unreachable' -e 'Cannot connect to proxy' "$log"; then
+        die "cannot install the dependencies: the package index was not reached;" \
+            "check the network (or PIP_INDEX_URL, HTTPS_PROXY), and run this again; details: $log"
+    fi
+    if grep -q 'No space left on device' "$log"; then
+        die "cannot install the dependencies: the disk is full; free 200 MB for $environment"
+    fi
+    _missing=$(sed -n 's/^ERROR: No matching distribution found for \([A-Za-z0-9_.-]*\).*/\1/p' "$log")
+    if [ -n "$_missing" ]; then
+        die "cannot install $_missing: the package index has none that fits $python on" \
+            "$system $(uname -m); try another Python (PYTHON=/path/to/python3); details: $log"
+    fi
+    _reason=$(sed -n 's/^ERROR: //p' "$log" | head -n 1)
+    die "cannot install the dependencies: ${_reason:-pip failed}; details: $log"
+}
+
+# Remove versions that nobody runs. Without ps nobody knows, and they stay.
+remove_old() {
+    ps -eww -o args >"$work/running" 2>/dev/null </dev/null || return 0
+    for _old in "$programs"/*/; do
+        _old=${_old%/}
+        case $_old in
+        "$environment" | "$work" | "$programs/current" | "$programs/*") continue ;;
+        esac
+        grep -qF "$_old/" "$work/running" || rm -rf "$_old"
+    done
+}
+
+# Tell whose machine this home is: known_url, known_name, known_bye, known_pid; known_url is empty
+# when it is nobody's.
+read_status() {
+    known_url= known_name= known_bye= known_pid=
+    _status=$("$farhandd" "$@" status --json 2>/dev/null </dev/null) || return 0
+    _lines=$("$environment/bin/python" -c 'import json, sys
+status = json.loads(sys.argv[1])
+print(status["url"], status["name"], status["bye"], status["pid"] or "", ".", sep="\n")' "$_status")
+    {
+        read -r known_url
+        read -r known_name
+        read -r known_bye
+        read -r known_pid
+    } <<LINES
+$_lines
+LINES
+}
+
+# Make it a machine, unless it is one. $@ is --home DIR or nothing.
+enrol() {
+    read_status "$@"
+    _force=
+    case $known_bye in
+    revoked | quarantined)
+        say "$known_name was $known_bye: it is enrolled anew"
+        _force=--force
+        ;;
+    *)
+        if [ "$known_url" = "$url" ]; then
+            say "this computer is $known_name already"
+            return 0
+        elif [ -n "$known_url" ]; then
+            die "cannot enrol: this computer is $known_name of $known_url already; for another" \
+                "machine here: curl -fsSL $url/install.sh | sh -s -- --home DIR"
+        fi
+        ;;
+    esac
+    [ -z "$known_pid" ] ||
+        die "cannot enrol: a daemon (pid $known_pid) still runs there; stop it, and run this again"
+    # Our own input is the script, so the code is read from the terminal itself.
+    if ! (: </dev/tty) 2>/dev/null; then
+        die "cannot enrol: there is no terminal to type the code on; the daemon is installed, go on" \
+            "with: $(quoted "$current/bin/farhandd") enroll $url$(home_option)"
+    fi
+    "$farhandd" "$@" enroll $_force "$url" </dev/tty
+}
+
+home_option() {
+    [ -z "$home" ] || printf ' --home %s' "$(quoted "$home")"
+}
+
+quoted() {
+    case $1 in
+    *[!A-Za-z0-9_./@%+=:,-]*) printf "'%s'" "$(printf %s "$1" | sed "s/'/'\\\\''/g")" ;;
+    *) printf %s "$1" ;;
+    esac
+}
+
+main() {
+    dots= work=
+    trap clean_up EXIT
+    trap 'exit 130' INT
+    trap 'exit 143' TERM
+    trap 'exit 129' HUP
+    read_options "$@"
+    # What would make Python or pip work on something other than our environment.
+    unset PYTHONHOME PYTHONPATH PYTHONSTARTUP PIP_TARGET PIP_PREFIX PIP_REQUIRE_VIRTUALENV
+    system=$(uname -s)
+    find_python
+    [ -n "${HOME:-}" ] || HOME=$("$python" -c 'import os.path; print(os.path.expanduser("~"))')
+    export HOME
+    case $system in
+    Darwin) data=$HOME/Library/Application\ Support ;;
+    *) data=${XDG_DATA_HOME:-$HOME/.local/share} ;;
+    esac
+    programs=$data/farhandd-program
+    current=$programs/current
+    environment=$programs/$(printf %s "$daemon_sha256" | cut -c 1-16)
+    farhandd=$environment/bin/farhandd
+    log=$programs/install.log
+    mkdir -p "$programs" 2>/dev/null && [ -w "$programs" ] ||
+        die "cannot write $programs: make it writable for $(id -un), or set XDG_DATA_HOME to a" \
+            "folder that is"
+    if ! mkdir "$programs/installing" 2>/dev/null; then
+        _other=$(cat "$programs/installing/pid" 2>/dev/null) || _other=
+        if [ -n "$_other" ] && kill -0 "$_other" 2>/dev/null; then
+            die "cannot install: another installation (pid $_other) is at work in $programs; wait" \
+                "for it"
+        fi
+        rm -rf "$programs/installing"
+        mkdir "$programs/installing" || die "cannot write $programs: try again"
+    fi
+    work=$programs/installing
+    echo $$ >"$work/pid"
+
+    install_daemon
+    rm -rf "$current.new"
+    ln -s "$environment" "$current.new"
+    "$python" -c 'import os, sys; os.replace(*sys.argv[1:])' "$current.new" "$current"
+    remove_old
+    rm -rf "$work"
+    work=
+
+    set --
+    [ -z "$home" ] || set -- --home "$home"
+    enrol "$@"
+    _run="$(quoted "$current/bin/farhandd") run$(home_option)"
+    if [ -n "$known_pid" ]; then
+        say "its daemon runs (pid $known_pid), with the version that it was started with;" \
+            "to change to this one, stop it and start it with: $_run"
+        return 0
+    fi
+    say "the daemon runs until Ctrl-C; to start it again: $_run"
+    exec "$farhandd" "$@" run </dev/null
+}
+
+# Last, so that half a download does nothing.
+main "$@"
