@@ -2,7 +2,7 @@
 
     python scripts/build_served.py [--lifeline FD] [--report FD]
 
-Says what it does in lines of JSON on the report, `{"message": …}`, and nothing when both are current.
+Says what it does in lines of JSON on the report, `{"message": …}`; nothing when both are current.
 Why the page could not be built lies in `_page.failed` afterwards, for whoever opens the page. When
 the lifeline's other end is gone it ends, with all that it has started.
 """

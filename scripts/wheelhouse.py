@@ -1,8 +1,8 @@
 """Fill `.wheelhouse/` with every wheel that tests install from, so that they use no network.
 
 It holds the dependencies of both distributions in the versions of this environment (pip's cache
-has them already), the pinned generator of the stubs, and our two wheels, built from the sources.
-Run through scripts/test; it does nothing while nothing has changed.
+has them already) and the pinned generator of the stubs; the tests that want our two wheels have
+them built into it. Run through scripts/test; it does nothing while nothing has changed.
 """
 
 import subprocess
@@ -10,7 +10,6 @@ import sys
 from importlib.metadata import distributions, requires
 from pathlib import Path
 
-import build_wheels
 import gen_proto
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,7 +44,6 @@ def fill(program: str) -> None:
         command += ["--constraint", str(constraints), "--dest", str(WHEELHOUSE), *wanted()]
         subprocess.run(command, check=True, cwd=WHEELHOUSE)
         complete.write_text(content)
-    build_wheels.build(WHEELHOUSE)
 
 
 if __name__ == "__main__":
