@@ -27,6 +27,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/dist/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download
+         * @description Give one of the wheels that the installer names.
+         */
+        get: operations["download_dist__file__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/healthz": {
         parameters: {
             query?: never;
@@ -39,6 +59,26 @@ export interface paths {
          * @description Tell whether this replica serves: 200, or 503 while it starts or stops.
          */
         get: operations["healthz_healthz_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/install.sh": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Installer
+         * @description Give the script that adds a computer: it installs the daemon, enrols and runs it.
+         */
+        get: operations["installer_install_sh_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -74,7 +114,11 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Read Conversation
+         * @description Read a conversation, newest first: what was written, and what the agent has sent.
+         */
+        get: operations["read_conversation_v1_chat_get"];
         put?: never;
         /**
          * Send Message
@@ -96,7 +140,7 @@ export interface paths {
         };
         /**
          * List Commands
-         * @description List the newest commands, newest first.
+         * @description List commands, newest first: direct ones and those of tickets.
          */
         get: operations["list_commands_v1_commands_get"];
         put?: never;
@@ -304,6 +348,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/me": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Who Am I
+         * @description Tell who the caller is and what they may do.
+         */
+        get: operations["who_am_i_v1_me_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/questions": {
         parameters: {
             query?: never;
@@ -316,6 +380,26 @@ export interface paths {
          * @description List open questions, oldest first.
          */
         get: operations["list_questions_v1_questions_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/questions/{question_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show Question
+         * @description Show a question, open or settled.
+         */
+        get: operations["show_question_v1_questions__question_id__get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -338,6 +422,70 @@ export interface paths {
          * @description Answer a question; the first answer counts.
          */
         post: operations["answer_v1_questions__question_id__answer_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign In
+         * @description Use a link up: sets the session's cookie and tells the page key, once.
+         *
+         *     The session that this browser had is over.
+         */
+        post: operations["sign_in_v1_sign_in_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-in/links": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make Sign In Link
+         * @description Make a link that signs the caller in, once, within 15 minutes.
+         *
+         *     The session may do what the token in hand may, and no more.
+         */
+        post: operations["make_sign_in_link_v1_sign_in_links_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sign-out": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Sign Out
+         * @description End this browser's session, at once and everywhere.
+         */
+        post: operations["sign_out_v1_sign_out_post"];
         delete?: never;
         options?: never;
         head?: never;
@@ -502,6 +650,12 @@ export interface components {
              */
             question_id?: string | null;
         };
+        /**
+         * AttemptState
+         * @description Where one try on one machine stands. Wire, table and API use these words.
+         * @enum {string}
+         */
+        AttemptState: "queued" | "offered" | "awaiting_owner" | "journalled" | "started" | "stopping" | "exited" | "spawn_error" | "refused" | "expired" | "superseded" | "cancelled_before_start" | "indeterminate" | "lost";
         /** ChatAccepted */
         ChatAccepted: {
             /**
@@ -543,6 +697,92 @@ export interface components {
              */
             this_machine?: string | null;
         };
+        /**
+         * ChatHistory
+         * @description One page of a conversation, newest first.
+         */
+        ChatHistory: {
+            /**
+             * Events After
+             * @description follow GET /v1/events?after= from here
+             */
+            events_after: number;
+            /** Items */
+            items: components["schemas"]["ChatItem"][];
+            /**
+             * Next Cursor
+             * @description older items' cursor; null at the beginning
+             */
+            next_cursor: string | null;
+        };
+        /**
+         * ChatItem
+         * @description One line of a conversation: what somebody wrote, or what the agent sent.
+         */
+        ChatItem: {
+            /**
+             * At
+             * Format: date-time
+             */
+            at: string;
+            /**
+             * Client Message Id
+             * @description of the caller's own messages
+             */
+            client_message_id: string | null;
+            /**
+             * Command Ids
+             * @description commands whose output belongs to the text
+             */
+            command_ids: string[];
+            /**
+             * Delivered To
+             * @description tickets that this message went to
+             */
+            delivered_to: string[];
+            /**
+             * Id
+             * @description of a message the trigger's, which POST /v1/chat has told
+             */
+            id: string;
+            kind: components["schemas"]["ChatItemKind"];
+            /**
+             * Opened Ticket Id
+             * @description the ticket that this message opened
+             */
+            opened_ticket_id: string | null;
+            /** @description how that question stands now */
+            question: components["schemas"]["Question"] | null;
+            /** Question Id */
+            question_id: string | null;
+            /**
+             * Reply To Trigger Id
+             * @description the message that is answered, if known
+             */
+            reply_to_trigger_id: string | null;
+            /**
+             * Sender
+             * @description a person's name; null: the agent
+             */
+            sender: string | null;
+            /** Sender Member Id */
+            sender_member_id: string | null;
+            /** Text */
+            text: string;
+            /**
+             * Ticket Id
+             * @description the ticket that the agent speaks for
+             */
+            ticket_id: string | null;
+            /** @description of a message; null while it is not judged, or where it only went to tickets */
+            verdict: components["schemas"]["Verdict"] | null;
+        };
+        /**
+         * ChatItemKind
+         * @description ``message`` is a Trigger; the others are what was sent, by the words of the outbox.
+         * @enum {string}
+         */
+        ChatItemKind: "message" | "reply" | "question" | "acknowledgement";
         /** Code */
         Code: {
             /**
@@ -584,6 +824,11 @@ export interface components {
             /** Id */
             id: string;
             /**
+             * Install Line
+             * @description to be run on that computer: installs the daemon, enrols it, runs it
+             */
+            install_line: string;
+            /**
              * Url
              * @description the address to give farhandd enroll
              */
@@ -595,7 +840,10 @@ export interface components {
             attempt_id: string;
             /** Ended At */
             ended_at: string | null;
-            /** Error */
+            /**
+             * Error
+             * @description the same for people; empty: nothing went wrong
+             */
             error: string;
             /**
              * Exit Status
@@ -609,35 +857,70 @@ export interface components {
             /** Machine Id */
             machine_id: string;
             /**
+             * Machine Seen At
+             * @description null: never
+             */
+            machine_seen_at: string | null;
+            /**
              * Queued At
              * Format: date-time
              */
             queued_at: string;
-            /** Reason */
+            /**
+             * Reason
+             * @description of an end: exit, timeout, revoked, reauthorisation, …
+             */
             reason: string | null;
-            /** Result */
-            result: {
-                [key: string]: unknown;
-            } | null;
+            /** @description the machine's own; null until it is recorded */
+            result: components["schemas"]["CommandResult"] | null;
             /**
              * Start Expires At
              * Format: date-time
+             * @description it never starts after this
              */
             start_expires_at: string;
             /** Started At */
             started_at: string | null;
-            /** State */
-            state: string;
+            state: components["schemas"]["AttemptState"];
             /** Stderr Bytes */
             stderr_bytes: number;
             /** Stdout Bytes */
             stdout_bytes: number;
-            /** Stop Reason */
+            /**
+             * Stop Reason
+             * @description why somebody wanted it ended; null: nobody did
+             */
             stop_reason: string | null;
             /** Ticket Id */
             ticket_id: string | null;
             /** Title */
             title: string;
+            /**
+             * Waiting
+             * @description queued, and its machine is offline: it starts by itself
+             */
+            waiting: boolean;
+        };
+        /**
+         * CommandResult
+         * @description How a command ended, as its machine says it.
+         */
+        CommandResult: {
+            /** Error */
+            error: string;
+            /** Error Code */
+            error_code: string;
+            /** Exit Code */
+            exit_code: number | null;
+            reason: components["schemas"]["ExitReason"];
+            /** Signal */
+            signal: number | null;
+            stderr: components["schemas"]["StreamTotals"];
+            stdout: components["schemas"]["StreamTotals"];
+            /** Stdout Left Open */
+            stdout_left_open: boolean;
+            /** Wall Ms */
+            wall_ms: number;
         };
         /** CommandWithOutput */
         CommandWithOutput: {
@@ -645,7 +928,10 @@ export interface components {
             attempt_id: string;
             /** Ended At */
             ended_at: string | null;
-            /** Error */
+            /**
+             * Error
+             * @description the same for people; empty: nothing went wrong
+             */
             error: string;
             /**
              * Exit Status
@@ -659,41 +945,57 @@ export interface components {
             /** Machine Id */
             machine_id: string;
             /**
+             * Machine Seen At
+             * @description null: never
+             */
+            machine_seen_at: string | null;
+            /**
              * Queued At
              * Format: date-time
              */
             queued_at: string;
-            /** Reason */
+            /**
+             * Reason
+             * @description of an end: exit, timeout, revoked, reauthorisation, …
+             */
             reason: string | null;
-            /** Result */
-            result: {
-                [key: string]: unknown;
-            } | null;
+            /** @description the machine's own; null until it is recorded */
+            result: components["schemas"]["CommandResult"] | null;
             /**
              * Start Expires At
              * Format: date-time
+             * @description it never starts after this
              */
             start_expires_at: string;
             /** Started At */
             started_at: string | null;
-            /** State */
-            state: string;
+            state: components["schemas"]["AttemptState"];
             stderr: components["schemas"]["Output"];
             /** Stderr Bytes */
             stderr_bytes: number;
             stdout: components["schemas"]["Output"];
             /** Stdout Bytes */
             stdout_bytes: number;
-            /** Stop Reason */
+            /**
+             * Stop Reason
+             * @description why somebody wanted it ended; null: nobody did
+             */
             stop_reason: string | null;
             /** Ticket Id */
             ticket_id: string | null;
             /** Title */
             title: string;
+            /**
+             * Waiting
+             * @description queued, and its machine is offline: it starts by itself
+             */
+            waiting: boolean;
         };
         /**
          * Event
-         * @description One event of GET /v1/events, the JSON after `data:`; `seq` is its `id:`.
+         * @description One event of GET /v1/events: the JSON after `data:`; `seq` is its `id:` too.
+         *
+         *     Only commands of a ticket are told.
          */
         Event: {
             /**
@@ -704,7 +1006,7 @@ export interface components {
             kind: components["schemas"]["EventKind"];
             /**
              * Payload
-             * @description what it holds belongs to the kind
+             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command whose machine is offline; command_id, machine, since, until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
              */
             payload: {
                 [key: string]: unknown;
@@ -713,7 +1015,7 @@ export interface components {
             seq: number;
             /**
              * Subject Id
-             * @description what it is about: of a command, its id
+             * @description the id of what it is about
              */
             subject_id: string | null;
             /** Thread Id */
@@ -727,6 +1029,12 @@ export interface components {
          * @enum {string}
          */
         EventKind: "trigger_received" | "trigger_handed_back" | "eval_opened" | "eval_closed" | "ticket_opened" | "ticket_closed" | "report_made" | "reply_sent" | "question_asked" | "question_settled" | "command_waiting" | "command_started" | "command_ended" | "model_unavailable" | "needs_person" | "session_tombstoned" | "machine_enrolled" | "machine_confirmed" | "machine_revoked" | "machine_online" | "machine_offline";
+        /**
+         * ExitReason
+         * @description Why an attempt ended; apart from exit code and signal.
+         * @enum {string}
+         */
+        ExitReason: "exit" | "signal" | "timeout" | "cancel" | "shutdown" | "oom" | "spawn_error" | "refused" | "indeterminate";
         /**
          * Failure
          * @description Every failure of the API.
@@ -753,7 +1061,10 @@ export interface components {
             allow_inferred: boolean;
             /** Capability */
             capability: number;
-            /** Chosen By */
+            /**
+             * Chosen By
+             * @description typed, up, preset or default: how that level came to be
+             */
             chosen_by: string;
             /** Concurrency */
             concurrency: number;
@@ -778,17 +1089,18 @@ export interface components {
             name: string;
             /** Owner Member Id */
             owner_member_id: string;
-            /** Presence */
-            presence: string;
+            presence: components["schemas"]["Presence"];
             /** Queued */
             queued: number;
             /** Running */
             running: number;
             /** Seen At */
             seen_at: string | null;
-            /** Status */
-            status: string;
-            /** Trust Level */
+            status: components["schemas"]["MachineStatus"];
+            /**
+             * Trust Level
+             * @description ask, workspace, trusted or off: what its own file says, and only that
+             */
             trust_level: string;
             /**
              * Words
@@ -796,6 +1108,30 @@ export interface components {
              */
             words: string[];
         };
+        /**
+         * MachineStatus
+         * @enum {string}
+         */
+        MachineStatus: "pending" | "active" | "paused" | "quarantined" | "revoked";
+        /** Me */
+        Me: {
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            role: components["schemas"]["MemberRole"];
+        };
+        /**
+         * MemberRole
+         * @enum {string}
+         */
+        MemberRole: "owner" | "member" | "viewer";
+        /**
+         * Needs
+         * @description Why a Ticket needs a person.
+         * @enum {string}
+         */
+        Needs: "delivery" | "answer" | "review" | "blocked" | "failed";
         /**
          * Output
          * @description A stream as text: undecodable bytes are shown as U+FFFD; the bytes are behind
@@ -849,6 +1185,11 @@ export interface components {
             /** Next Cursor */
             next_cursor?: string | null;
         };
+        /**
+         * Presence
+         * @enum {string}
+         */
+        Presence: "online" | "offline";
         /** Question */
         Question: {
             /** Answer */
@@ -862,14 +1203,16 @@ export interface components {
             default_option: string | null;
             /** Id */
             id: string;
-            /** If Unanswered */
+            /**
+             * If Unanswered
+             * @description what happens then
+             */
             if_unanswered: string;
             /** Options */
             options: string[];
             /** Settled At */
             settled_at: string | null;
-            /** State */
-            state: string;
+            state: components["schemas"]["QuestionState"];
             /** Text */
             text: string;
             /** Thread Id */
@@ -882,6 +1225,11 @@ export interface components {
             /** Answer */
             answer: string;
         };
+        /**
+         * QuestionState
+         * @enum {string}
+         */
+        QuestionState: "pending" | "answered" | "denied" | "expired" | "superseded";
         /** Report */
         Report: {
             /**
@@ -900,10 +1248,54 @@ export interface components {
             delivered_at: string | null;
             /** Id */
             id: string;
-            /** Kind */
-            kind: string;
+            kind: components["schemas"]["ReportKind"];
             /** Text */
             text: string;
+        };
+        /**
+         * ReportKind
+         * @enum {string}
+         */
+        ReportKind: "progress" | "question" | "ready" | "blocked" | "failed";
+        /**
+         * Scope
+         * @description What a token may do; none implies another.
+         * @enum {string}
+         */
+        Scope: "chat" | "read" | "exec" | "machines" | "tickets" | "tokens";
+        /** SignedIn */
+        SignedIn: {
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /**
+             * Page Key
+             * @description send it as Farhand-Page-Key with every request; the cookie alone opens nothing
+             */
+            page_key: string;
+        };
+        /** SignInAsked */
+        SignInAsked: {
+            /**
+             * Token
+             * @description the fragment of the link
+             */
+            token: string;
+        };
+        /** SignInLink */
+        SignInLink: {
+            /**
+             * Expires At
+             * Format: date-time
+             */
+            expires_at: string;
+            /**
+             * Url
+             * @description opens the page signed in, once; the token is in the fragment
+             */
+            url: string;
         };
         /**
          * Stage
@@ -919,6 +1311,32 @@ export interface components {
              */
             reason: string;
         };
+        /**
+         * StreamTotals
+         * @description What one stream came to, in bytes of what the command wrote.
+         */
+        StreamTotals: {
+            /**
+             * Omitted
+             * @description bytes that its machine had to drop while the link was down
+             */
+            omitted: number;
+            /** Omitted From */
+            omitted_from: number;
+            /** Produced */
+            produced: number;
+            /**
+             * Sha256
+             * @description over everything produced
+             */
+            sha256: string;
+        };
+        /**
+         * Strength
+         * @description How clearly somebody asked. Source: the gate's table.
+         * @enum {string}
+         */
+        Strength: "explicit" | "inferred";
         /** Ticket */
         Ticket: {
             /** Closed At */
@@ -937,22 +1355,15 @@ export interface components {
              * @description names
              */
             machines: string[];
-            /**
-             * Needs
-             * @description why a person is needed, when stage is needs_person
-             */
-            needs: string | null;
-            /**
-             * Outcome
-             * @description how it ended, when stage is closed
-             */
-            outcome: string | null;
+            /** @description why a person is needed, when stage is needs_person */
+            needs: components["schemas"]["Needs"] | null;
+            /** @description how it ended, when stage is closed */
+            outcome: components["schemas"]["TicketOutcome"] | null;
             /** Requester */
             requester: string;
             /** Requester Member Id */
             requester_member_id: string;
-            /** Stage */
-            stage: string;
+            stage: components["schemas"]["Stage"];
             /** Title */
             title: string;
             /**
@@ -961,6 +1372,11 @@ export interface components {
              */
             waiting_for: string[];
         };
+        /**
+         * TicketOutcome
+         * @enum {string}
+         */
+        TicketOutcome: "done" | "stopped" | "expired";
         /** TicketWithAll */
         TicketWithAll: {
             /** Closed At */
@@ -981,16 +1397,10 @@ export interface components {
              * @description names
              */
             machines: string[];
-            /**
-             * Needs
-             * @description why a person is needed, when stage is needs_person
-             */
-            needs: string | null;
-            /**
-             * Outcome
-             * @description how it ended, when stage is closed
-             */
-            outcome: string | null;
+            /** @description why a person is needed, when stage is needs_person */
+            needs: components["schemas"]["Needs"] | null;
+            /** @description how it ended, when stage is closed */
+            outcome: components["schemas"]["TicketOutcome"] | null;
             /** Questions */
             questions: components["schemas"]["Question"][];
             /** Reports */
@@ -1001,8 +1411,7 @@ export interface components {
             requester: string;
             /** Requester Member Id */
             requester_member_id: string;
-            /** Stage */
-            stage: string;
+            stage: components["schemas"]["Stage"];
             /** Thread Ids */
             thread_ids: string[];
             /** Title */
@@ -1030,7 +1439,7 @@ export interface components {
             /** Name */
             name: string;
             /** Scopes */
-            scopes: string[];
+            scopes: components["schemas"]["Scope"][];
             /** Used At */
             used_at: string | null;
         };
@@ -1064,7 +1473,7 @@ export interface components {
             /** Name */
             name: string;
             /** Scopes */
-            scopes: string[];
+            scopes: components["schemas"]["Scope"][];
             /**
              * Token
              * @description shown once; only its hash is stored
@@ -1072,6 +1481,34 @@ export interface components {
             token: string;
             /** Used At */
             used_at: string | null;
+        };
+        /**
+         * Verdict
+         * @enum {string}
+         */
+        Verdict: "accept" | "attach" | "answer" | "stop" | "ignore" | "unavailable";
+        /** WhoAmI */
+        WhoAmI: {
+            /**
+             * Expires At
+             * @description of this session or token
+             */
+            expires_at: string | null;
+            /** Instance Name */
+            instance_name: string;
+            member: components["schemas"]["Me"];
+            /**
+             * Offline Planner
+             * @description no language model is set
+             */
+            offline_planner: boolean;
+            /**
+             * Scopes
+             * @description what this session or token may do
+             */
+            scopes: components["schemas"]["Scope"][];
+            /** Version */
+            version: string;
         };
         /**
          * Why
@@ -1085,12 +1522,10 @@ export interface components {
             mandate: components["schemas"]["WhyMandate"];
             /** Policy Version */
             policy_version: number;
-            /** Strength */
-            strength: string;
+            strength: components["schemas"]["Strength"];
             /** Triggers */
             triggers: components["schemas"]["WhyTrigger"][];
-            /** Verdict */
-            verdict: string;
+            verdict: components["schemas"]["Verdict"];
             /** Verdict Reason */
             verdict_reason: string;
         };
@@ -1176,6 +1611,37 @@ export interface operations {
             };
         };
     };
+    download_dist__file__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     healthz_healthz_get: {
         parameters: {
             query?: never;
@@ -1194,6 +1660,35 @@ export interface operations {
                     "application/json": {
                         [key: string]: string;
                     };
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    installer_install_sh_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/plain": string;
                 };
             };
             /** @description what cannot be done, why, and what to do */
@@ -1243,6 +1738,39 @@ export interface operations {
             };
         };
     };
+    read_conversation_v1_chat_get: {
+        parameters: {
+            query?: {
+                conversation?: string;
+                cursor?: string | null;
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ChatHistory"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     send_message_v1_chat_post: {
         parameters: {
             query?: never;
@@ -1279,7 +1807,12 @@ export interface operations {
     list_commands_v1_commands_get: {
         parameters: {
             query?: {
+                cursor?: string | null;
                 limit?: number;
+                /** @description of this machine only */
+                machine_id?: string | null;
+                /** @description only those that have not ended */
+                open?: boolean;
             };
             header?: never;
             path?: never;
@@ -1653,6 +2186,35 @@ export interface operations {
             };
         };
     };
+    who_am_i_v1_me_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhoAmI"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     list_questions_v1_questions_get: {
         parameters: {
             query?: never;
@@ -1669,6 +2231,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Page_Question_"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    show_question_v1_questions__question_id__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                question_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Question"];
                 };
             };
             /** @description what cannot be done, why, and what to do */
@@ -1705,6 +2298,95 @@ export interface operations {
                 content: {
                     "application/json": components["schemas"]["Question"];
                 };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    sign_in_v1_sign_in_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SignInAsked"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignedIn"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    make_sign_in_link_v1_sign_in_links_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SignInLink"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    sign_out_v1_sign_out_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description what cannot be done, why, and what to do */
             default: {
