@@ -31,8 +31,9 @@ def sources() -> list[Path]:
 
 
 def ships(path: Path) -> bool:
-    """Whether a file can make a difference to the page: no test, no editor's leftovers."""
-    return not (path.name.startswith(".") or path.name.endswith("~") or ".test." in path.name)
+    """Whether a file can make a difference to the page: no test, no note, no editor's leftovers."""
+    name = path.name
+    return not (name.startswith(".") or name.endswith(("~", ".md")) or ".test." in name)
 
 
 def content_hash() -> str:

@@ -16,6 +16,8 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
     sourcemap: false,
+    // Who wrote what is bundled: goes with the page in the wheel, and a test reads it.
+    license: { fileName: "licenses.md" },
     reportCompressedSize: false,
     chunkSizeWarningLimit: 700,
   },
