@@ -1,6 +1,7 @@
 """The whole application of a replica in this process, on a fresh database, and clients of it."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
@@ -80,3 +81,45 @@ async def make_client(replica: Replica) -> AsyncIterator[MakeClient]:
 async def client(make_client: MakeClient, make_token: MakeToken) -> httpx2.AsyncClient:
     """A client with every scope."""
     return await make_client(await make_token())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Browser:
+    """What a browser holds once somebody has signed in with it."""
+
+    cookie: str  # NAME=SECRET
+    page_key: str
+
+    @property
+    def secret(self) -> str:
+        return self.cookie.partition("=")[2]
+
+    def headers(self, *, cookie: str | None = None, page_key: str | None = None) -> dict[str, str]:
+        """Return what it sends from our own page; another half, or none ("") where one is named."""
+        sent = {
+            "Cookie": self.cookie if cookie is None else cookie,
+            "Farhand-Page-Key": self.page_key if page_key is None else page_key,
+            "Origin": "http://farhand.test",
+        }
+        return {name: value for name, value in sent.items() if value}
+
+
+SignIn = Callable[..., Awaitable[Browser]]
+
+
+@pytest.fixture
+def sign_in(make_client: MakeClient, make_token: MakeToken) -> SignIn:
+    """Sign a browser in, by a link that is made with a token of these scopes."""
+
+    async def open_link(*scopes: Scope, member_id: MemberId | None = None) -> Browser:
+        maker = await make_client(await make_token(*scopes, member_id=member_id))
+        link = (await maker.post("/v1/sign-in/links")).json()
+        token = link["url"].partition("#")[2]
+        answer = await (await make_client()).post("/v1/sign-in", json={"token": token})
+        assert answer.status_code == 201, answer.text
+        return Browser(
+            cookie=answer.headers["set-cookie"].partition(";")[0],
+            page_key=answer.json()["page_key"],
+        )
+
+    return open_link

@@ -1,4 +1,4 @@
-"""Tokens open routes, by scope; everything else stays shut."""
+"""Tokens open routes, by scope, and sessions do by both halves; everything else stays shut."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -76,6 +76,133 @@ async def test_an_attempts_output_opens_to_who_may_run_and_to_who_may_read(
         client = await make_client(await make_token(scope))
         opens = scope in (Scope.EXEC, Scope.READ)
         assert (await client.get(OUTPUT)).status_code == (404 if opens else 403), scope
+
+
+UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
+
+
+async def test_every_route_is_shut_to_half_a_session(make_client, sign_in, make_token) -> None:
+    browser, other = await sign_in(), await sign_in()
+    client = await make_client()
+    name = browser.cookie.partition("=")[0]
+    wrong = {
+        "the cookie alone": browser.headers(page_key=""),
+        "the key alone": browser.headers(cookie=""),
+        "a wrong key": browser.headers(page_key="fhp_" + "A" * 43),
+        "a key of another form": browser.headers(page_key="x"),
+        "another session's key": browser.headers(page_key=other.page_key),
+        "a wrong cookie": browser.headers(cookie=f"{name}=fhs_{'A' * 43}"),
+        "a cookie of another name": browser.headers(cookie=f"farhand_00000000={browser.secret}"),
+        "the halves changed over": browser.headers(
+            cookie=f"{name}={browser.page_key}", page_key=browser.secret
+        ),
+        "a token as the cookie": browser.headers(cookie=f"{name}={await make_token()}"),
+        "a token as the key": browser.headers(page_key=await make_token()),
+    }
+    for what, headers in wrong.items():
+        for method, path, _ in ALL:
+            answer = await client.request(method, path, json={}, headers=headers)
+            assert answer.status_code == 401, (what, method, path, answer.text)
+            assert answer.json()["error"]["code"] == "not_authenticated"
+
+
+async def test_every_route_is_shut_to_what_a_browser_holds_as_a_token(make_client, sign_in) -> None:
+    browser = await sign_in()
+    client = await make_client()
+    for secret in (browser.secret, browser.page_key, f"fh_{browser.secret[4:]}"):
+        for method, path, _ in ALL:
+            for more in ({}, browser.headers()):  # a token that opens nothing is not forgiven
+                answer = await client.request(
+                    method, path, json={}, headers={**more, "Authorization": f"Bearer {secret}"}
+                )
+                assert answer.status_code == 401, (method, path, answer.text)
+
+
+async def test_every_route_opens_to_a_session_of_our_own_page(make_client, sign_in) -> None:
+    browser = await sign_in()
+    client = await make_client()
+    ours = [
+        browser.headers(),
+        {**browser.headers(), "Sec-Fetch-Site": "same-origin"},
+        {**browser.headers(), "Authorization": "Basic cHJveHk6cGFzcw=="},  # a proxy's
+        {**browser.headers(), "Cookie": f"other=1; {browser.cookie}; farhand_0=x"},
+    ]
+    for headers in ours:
+        for method, path, _ in ALL:
+            if path in ("/v1/events", "/v1/sign-out"):  # tried elsewhere
+                continue
+            answer = await client.request(method, path, json={}, headers=headers)
+            assert answer.status_code not in (401, 403), (method, path, answer.text)
+            assert answer.status_code < 500, (method, path, answer.text)
+
+
+async def test_every_route_that_changes_something_is_shut_to_another_page(
+    make_client, sign_in
+) -> None:
+    """Even to one that has got hold of both halves."""
+    browser = await sign_in()
+    client = await make_client()
+    both = {name: value for name, value in browser.headers().items() if name != "Origin"}
+    foreign = [
+        {},
+        {"Origin": "http://evil.test"},
+        {"Origin": "http://farhand.test.evil.test"},
+        {"Origin": "http://farhand.test:8421"},
+        {"Origin": "null"},
+        {"Origin": "http://[bad"},
+        {"Origin": "farhand.test"},
+        {"Origin": "http://farhand.test", "Sec-Fetch-Site": "same-site"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "none"},
+        {"Sec-Fetch-Site": ""},
+    ]
+    changing = [(method, path) for method, path, _ in ALL if method in UNSAFE]
+    assert len(changing) > 10
+    for headers in foreign:
+        for method, path in changing:
+            answer = await client.request(method, path, json={}, headers={**both, **headers})
+            assert answer.status_code == 403, (headers, method, path, answer.text)
+            assert answer.json()["error"]["code"] == "wrong_origin"
+
+
+async def test_a_token_is_good_beside_any_cookie_and_from_anywhere(
+    make_client, make_token, sign_in
+) -> None:
+    browser = await sign_in(Scope.TOKENS, Scope.READ)
+    client = await make_client(await make_token(Scope.CHAT))
+    for headers in (
+        browser.headers(),  # the token's scopes count, not the session's
+        browser.headers(cookie=f"{browser.cookie}x"),
+        {"Origin": "http://evil.test", "Sec-Fetch-Site": "cross-site"},
+    ):
+        answer = await client.post("/v1/chat", json={"text": "hello"}, headers=headers)
+        assert answer.is_success, answer.text
+        assert (await client.get("/v1/machines", headers=headers)).status_code == 403
+
+
+async def test_another_origin_is_told_nothing_that_would_let_it_in(make_client) -> None:
+    """No answer of ours ever allows a foreign page to send our headers or to read."""
+    client = await make_client()
+    asks = {
+        "Origin": "http://evil.test",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "farhand-page-key",
+    }
+    for _, path, _ in ALL:
+        answer = await client.request("OPTIONS", path, headers=asks)
+        assert answer.status_code >= 400
+        assert not any(name.startswith("access-control-") for name in answer.headers)
+
+
+async def test_no_answer_is_kept_and_no_type_is_guessed(client, make_client) -> None:
+    for answer in (
+        await client.get("/v1/machines"),
+        await (await make_client()).get("/v1/machines"),
+        await client.get("/nowhere"),
+        await client.post("/nowhere"),
+    ):
+        assert answer.headers["cache-control"] == "no-store"
+        assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 async def test_public_routes_need_no_token(make_client) -> None:
