@@ -67,7 +67,11 @@ export function stageLook(ticket: {
       const bad = ticket.needs === "failed" || ticket.needs === "delivery";
       return bad
         ? { tone: "bad", word, icon: IconAlertTriangle }
-        : { tone: "people", word, icon: ticket.needs === "answer" ? IconQuestionMark : IconHandStop };
+        : {
+            tone: "people",
+            word,
+            icon: ticket.needs === "answer" ? IconQuestionMark : IconHandStop,
+          };
     }
     case "working":
       return { tone: "active", word: "Working", icon: IconLoader2 };
@@ -80,7 +84,8 @@ export function stageLook(ticket: {
       return { tone: "quiet", word: "Idle", icon: IconCircleDotted };
     case "closed":
       if (ticket.outcome === "done") return { tone: "good", word: "Done", icon: IconCheck };
-      if (ticket.outcome === "stopped") return { tone: "quiet", word: "Stopped", icon: IconHandStop };
+      if (ticket.outcome === "stopped")
+        return { tone: "quiet", word: "Stopped", icon: IconHandStop };
       return { tone: "quiet", word: "Expired", icon: IconClock };
     default:
       return { tone: "quiet", word: ticket.stage.replaceAll("_", " "), icon: IconCircle };
@@ -102,5 +107,83 @@ export function machineLook(machine: { status: string; presence: string }): Stat
       return machine.presence === "online"
         ? { tone: "good", word: "Online", icon: IconPlugConnected }
         : { tone: "quiet", word: "Offline", icon: IconCircleDotted };
+  }
+}
+
+/** What a report says of the work, in a word. */
+export function reportLook(report: { kind: string }): StatusLook {
+  switch (report.kind) {
+    case "ready":
+      return { tone: "good", word: "Result", icon: IconCheck };
+    case "blocked":
+      return { tone: "people", word: "Blocked", icon: IconHandStop };
+    case "failed":
+      return { tone: "bad", word: "Failed", icon: IconAlertTriangle };
+    case "question":
+      return { tone: "people", word: "Question", icon: IconQuestionMark };
+    default:
+      return { tone: "quiet", word: "Progress", icon: IconCircleDotted };
+  }
+}
+
+/** How a command stands; `waits`: its machine is not here. */
+export function commandLook(
+  command: {
+    state: string;
+    exit_status: number | null;
+    reason: string | null;
+    machine: string;
+  },
+  waits: boolean,
+): StatusLook {
+  switch (command.state) {
+    case "queued":
+      return waits
+        ? { tone: "quiet", word: `Waiting for ${command.machine}`, icon: IconClock }
+        : { tone: "quiet", word: "Queued", icon: IconClock };
+    case "offered":
+    case "journalled":
+      return { tone: "active", word: "Starting", icon: IconLoader2 };
+    case "awaiting_owner":
+      return { tone: "people", word: `Needs a yes on ${command.machine}`, icon: IconHandStop };
+    case "started":
+      return { tone: "active", word: "Running", icon: IconLoader2 };
+    case "stopping":
+      return { tone: "active", word: "Stopping", icon: IconLoader2 };
+    case "exited":
+      return ended(command);
+    case "spawn_error":
+      return { tone: "bad", word: "Could not start", icon: IconAlertTriangle };
+    case "refused":
+      return { tone: "bad", word: "Refused", icon: IconX };
+    case "expired":
+      return { tone: "quiet", word: "Expired before it started", icon: IconClock };
+    case "superseded":
+      return { tone: "quiet", word: "Replaced by a newer one", icon: IconX };
+    case "cancelled_before_start":
+      return { tone: "quiet", word: "Stopped before it started", icon: IconHandStop };
+    case "indeterminate":
+      return { tone: "bad", word: "Outcome unknown", icon: IconQuestionMark };
+    case "lost":
+      return { tone: "bad", word: "Lost", icon: IconAlertTriangle };
+    default:
+      return { tone: "quiet", word: command.state.replaceAll("_", " "), icon: IconCircle };
+  }
+}
+
+function ended(command: { exit_status: number | null; reason: string | null }): StatusLook {
+  switch (command.reason) {
+    case "timeout":
+      return { tone: "bad", word: "Timed out", icon: IconClock };
+    case "cancel":
+      return { tone: "quiet", word: "Stopped", icon: IconHandStop };
+    case "shutdown":
+      return { tone: "quiet", word: "Stopped with its machine", icon: IconHandStop };
+    case "oom":
+      return { tone: "bad", word: "Out of memory", icon: IconAlertTriangle };
+    default:
+      return command.exit_status === 0
+        ? { tone: "good", word: "Exit 0", icon: IconCheck }
+        : { tone: "bad", word: `Exit ${command.exit_status ?? "?"}`, icon: IconX };
   }
 }

@@ -1,0 +1,93 @@
+/** One machine: is it here, what is it doing, what may be done there, what is it. */
+import { Button } from "@mantine/core";
+import {
+  IconBrandApple,
+  IconDeviceDesktop,
+  IconServer2,
+  IconShieldCheck,
+  IconShieldOff,
+} from "@tabler/icons-react";
+import { useId, useState } from "react";
+import { ButtonLink } from "../ui/ButtonLink.tsx";
+import { machineLook, Status } from "../ui/Status.tsx";
+import { Time } from "../ui/Time.tsx";
+import { factLines, systemLine, trustSentence } from "./facts.ts";
+import classes from "./MachineCard.module.css";
+import { MachineWork } from "./MachineWork.tsx";
+import type { Machine } from "./queries.ts";
+import { RevokeDialog } from "./RevokeDialog.tsx";
+
+export function MachineCard({ machine }: { machine: Machine }) {
+  const nameId = useId();
+  const [revoking, setRevoking] = useState(false);
+  const trust = trustSentence(machine);
+  const Shield = machine.trust_level === "off" ? IconShieldOff : IconShieldCheck;
+  const labels = Object.entries(machine.labels);
+  return (
+    <article className={classes["card"]} aria-labelledby={nameId}>
+      <div className={classes["head"]}>
+        <div className={classes["emblem"]} data-here={machine.presence === "online" || undefined}>
+          <SystemIcon machine={machine} />
+        </div>
+        <div className={classes["names"]}>
+          <h2 id={nameId} className={classes["name"]}>
+            {machine.name}
+          </h2>
+          <p className={classes["system"]}>{systemLine(machine)}</p>
+        </div>
+        <Status look={machineLook(machine)} />
+      </div>
+
+      <MachineWork machine={machine} />
+
+      <p className={classes["trust"]}>
+        <Shield size={18} stroke={1.7} aria-hidden="true" />
+        <span>
+          <b>{trust.word}</b>: {trust.sentence}
+        </span>
+      </p>
+
+      <dl className={classes["facts"]}>
+        {factLines(machine).map(([name, value]) => (
+          <div key={name}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+        <div>
+          <dt>{machine.presence === "online" ? "Here since" : "Last seen"}</dt>
+          <dd>{machine.seen_at === null ? "never" : <Time at={machine.seen_at} as="ago" />}</dd>
+        </div>
+        {labels.map(([name, value]) => (
+          <div key={`label ${name}`}>
+            <dt>{name}</dt>
+            <dd>{String(value)}</dd>
+          </div>
+        ))}
+      </dl>
+
+      <div className={classes["foot"]}>
+        <ButtonLink
+          to="/chat"
+          search={{ text: `on ${machine.name}: ` }}
+          variant="default"
+          size="sm"
+          aria-label={`Ask ${machine.name} to do something`}
+        >
+          Ask it to do something
+        </ButtonLink>
+        <Button variant="subtle" color="red" size="sm" onClick={() => setRevoking(true)}>
+          Revoke
+        </Button>
+      </div>
+      <RevokeDialog machine={machine} opened={revoking} onClose={() => setRevoking(false)} />
+    </article>
+  );
+}
+
+function SystemIcon({ machine }: { machine: Machine }) {
+  const props = { size: 22, stroke: 1.6, "aria-hidden": true } as const;
+  if (machine.facts["os"] === "macos") return <IconBrandApple {...props} />;
+  if (machine.facts["os"] === "linux") return <IconServer2 {...props} />;
+  return <IconDeviceDesktop {...props} />;
+}

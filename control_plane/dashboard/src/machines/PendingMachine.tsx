@@ -1,0 +1,23 @@
+/** A machine that has enrolled and waits for a person to compare the words. */
+import { useId } from "react";
+import { machineLook, Status } from "../ui/Status.tsx";
+import { systemLine } from "./facts.ts";
+import classes from "./PendingMachine.module.css";
+import type { Machine } from "./queries.ts";
+import { WordsQuestion } from "./WordsQuestion.tsx";
+
+export function PendingMachine({ machine }: { machine: Machine }) {
+  const nameId = useId();
+  return (
+    <article className={classes["card"]} aria-labelledby={nameId}>
+      <div className={classes["head"]}>
+        <h2 id={nameId} className={classes["name"]}>
+          {machine.name}
+        </h2>
+        <Status look={machineLook(machine)} plain />
+        <p className={classes["system"]}>{systemLine(machine)}</p>
+      </div>
+      <WordsQuestion machine={machine} />
+    </article>
+  );
+}

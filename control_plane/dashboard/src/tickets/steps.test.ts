@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { TicketWithAll } from "./queries.ts";
+import { size } from "./size.ts";
+import { stepsOf } from "./steps.ts";
+
+type Told = Parameters<typeof stepsOf>[0];
+
+const at = (second: string) => `2026-11-30T18:46:${second}Z`;
+
+function told(parts: { closed?: boolean } = {}): Told {
+  return {
+    id: "t",
+    outcome: parts.closed ? "done" : null,
+    closed_at: parts.closed ? at("29.5") : null,
+    why: { triggers: [{ id: "m", text: "run", sender: "ada", received_at: at("29") }] },
+    commands: [{ id: "c", queued_at: at("29.963693") } as TicketWithAll["commands"][number]],
+    reports: [{ id: "r", created_at: at("30.03") } as TicketWithAll["reports"][number]],
+  };
+}
+
+test("steps come in the order in which they happened", () => {
+  assert.deepEqual(
+    stepsOf(told()).map((step) => step.kind),
+    ["asked", "command", "report"],
+  );
+});
+
+test("the end is last, whatever the clocks of its facts say", () => {
+  assert.equal(stepsOf(told({ closed: true })).at(-1)?.kind, "closed");
+});
+
+test("a size is short", () => {
+  assert.deepEqual([1, 68, 12_345, 10_000_000].map(size), [
+    "1 byte",
+    "68 bytes",
+    "12 KB",
+    "10.0 MB",
+  ]);
+});
