@@ -90,10 +90,8 @@ def test_a_schema_that_needs_newer_code_is_refused(migrated_url):
     _set_record(migrated_url, schema_version=7, min_code_version=migrate.SCHEMA_VERSION + 1)
     for use in (migrate.check, migrate.upgrade):
         ours = migrate.SCHEMA_VERSION
-        with pytest.raises(
-            NewerSchema,
-            match=f"schema is version 7 and needs code of version {ours + 1}, this is version {ours}",
-        ):
+        said = f"schema is version 7 and needs code of version {ours + 1}, this is version {ours}"
+        with pytest.raises(NewerSchema, match=said):
             use(migrated_url)
 
 
