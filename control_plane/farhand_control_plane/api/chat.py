@@ -8,8 +8,10 @@ from farhand_control_plane.api.access import Chatter, Reader
 from farhand_control_plane.api.chat_shapes import ChatAccepted, ChatAsked, ChatHistory, chat_item
 from farhand_control_plane.api.machines import find
 from farhand_control_plane.api.services import Services, services_of
+from farhand_control_plane.api.shapes import is_storable
 from farhand_control_plane.db import chat_history, events, questions
 from farhand_control_plane.ingest.chat import ChatMessage, accept_chat
+from farhand_shared.errors import InvalidInput
 from farhand_shared.ids import QuestionId, new_id
 
 router = APIRouter(prefix="/v1/chat", tags=["chat"])
@@ -59,6 +61,8 @@ async def read_conversation(
     cursor: str | None = None,
 ) -> ChatHistory:
     """Read a conversation, newest first: what was written, and what the agent has sent."""
+    if not is_storable(conversation):
+        raise InvalidInput("cannot read the conversation: nothing can have this name")
     async with services.database.transaction() as tx:
         # The number first: what is stored meanwhile is then told again, never missed.
         after = await events.last_seq(tx, caller.instance_id)

@@ -45,7 +45,7 @@ class Asked(BaseModel):
     def _storable(cls, value: Any) -> Any:
         for field, part in value.items() if isinstance(value, dict) else ():
             for text in part if isinstance(part, list) else [part]:
-                if isinstance(text, str) and not _is_storable(text):
+                if isinstance(text, str) and not is_storable(text):
                     raise PydanticCustomError(
                         "unstorable",
                         "{field} holds a character that no text can hold (NUL or a lone surrogate)",
@@ -54,7 +54,8 @@ class Asked(BaseModel):
         return value
 
 
-def _is_storable(text: str) -> bool:
+def is_storable(text: str) -> bool:
+    """Tell whether a text column can hold this."""
     return "\0" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
 
 

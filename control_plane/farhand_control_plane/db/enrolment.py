@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from farhand_control_plane.db import events
 from farhand_control_plane.db.listen import MACHINES
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import EventKind, MachineStatus
 from farhand_shared.enrolment_code import format_code, new_code
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from farhand_shared.ids import InstanceId, MachineId, MemberId, new_id
@@ -92,8 +93,8 @@ async def confirm(
 ) -> None:
     """Make a pending machine active, because its code's maker compared the six words.
 
-    Idempotent. Raises NotFound, NotAllowed (another's code), InvalidInput (other words) and
-    Conflict (revoked or quarantined).
+    Idempotent; emits an event, so call it last. Raises NotFound, NotAllowed (another's code),
+    InvalidInput (other words) and Conflict (revoked or quarantined).
     """
     cursor = await tx.execute(
         """
@@ -128,6 +129,7 @@ async def confirm(
         (instance_id, machine_id),
     )
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+    await events.emit_of_machine(tx, instance_id, EventKind.MACHINE_CONFIRMED, machine_id, name)
 
 
 # What the enrolment listener does ---------------------------------------------------------------

@@ -8,7 +8,8 @@ from psycopg.types.json import Jsonb
 
 from farhand_control_plane.db.listen import EVENTS
 from farhand_control_plane.db.transaction import Tx
-from farhand_shared.ids import InstanceId
+from farhand_control_plane.domain.words import EventKind
+from farhand_shared.ids import InstanceId, MachineId
 
 _NOTHING: dict[str, Any] = {}
 
@@ -38,8 +39,9 @@ async def emit(
 ) -> int:
     """Store one event and wake the watchers at commit; returns its number.
 
-    Takes the lock of the instance's row until commit (that is what makes numbers follow commits),
-    so call it last in a transaction.
+    ``kind`` is a word of EventKind (else ValueError): pages know no other. Takes the lock of the
+    instance's row until commit (that is what makes numbers follow commits), so call it last in a
+    transaction.
     """
     cursor = await tx.execute(
         """
@@ -59,7 +61,7 @@ async def emit(
         """,
         {
             "instance": instance_id,
-            "kind": kind,
+            "kind": EventKind(kind).value,
             "subject": subject_id,
             "thread": thread_id,
             "ticket": ticket_id,
@@ -71,6 +73,18 @@ async def emit(
     if row is None:
         raise LookupError(f"no instance {instance_id}")
     return int(row["seq"])
+
+
+async def emit_of_machine(
+    tx: Tx,
+    instance_id: InstanceId,
+    kind: EventKind,
+    machine_id: MachineId,
+    name: str,
+    **payload: Any,  # JSON values, as the kind has them
+) -> None:
+    """Tell what happened to a machine. Call it last in a transaction, like ``emit``."""
+    await emit(tx, instance_id, kind, subject_id=machine_id, payload={"machine": name, **payload})
 
 
 async def read_after(

@@ -12,9 +12,11 @@ from typing import Any, Final, LiteralString
 
 from psycopg.types.json import Jsonb
 
+from farhand_control_plane.db import events
 from farhand_control_plane.db.listen import MACHINES
+from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import EventKind, MachineStatus
 from farhand_shared.ids import InstanceId, MachineId, MemberId, ReplicaId
 from farhand_shared.limits import CONCURRENCY_DEFAULT, CONNECTION_LEASE_S
 from farhand_shared.link_events import Facts, Hello
@@ -126,15 +128,17 @@ async def take(
     """Make this stream the machine's link and store what its Hello says; return the new epoch.
 
     Waits for writes of the older stream that are under way; later ones fail. Call it with the
-    machine's row locked.
+    machine's row locked, and last: a machine that was offline is told to be online.
     """
-    await tx.execute(
+    was_online = await _is_online(tx, instance_id, machine_id)
+    cursor = await tx.execute(
         """
         update machines
            set trust_level = %s, chosen_by = %s, allow_inferred = %s, concurrency = %s, facts = %s,
                capability = %s, daemon_version = %s, journal_id = %s, journal_counter = %s,
                seen_at = farhand_now()
          where instance_id = %s and machine_id = %s
+        returning name
         """,
         (
             hello.trust_level,
@@ -150,6 +154,7 @@ async def take(
             machine_id,
         ),
     )
+    names = await cursor.fetchall()
     cursor = await tx.execute(
         """
         insert into machine_connections as l
@@ -173,7 +178,26 @@ async def take(
     )
     rows = await cursor.fetchall()
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+    if not was_online:
+        await events.emit_of_machine(
+            tx, instance_id, EventKind.MACHINE_ONLINE, machine_id, names[0]["name"]
+        )
     return int(rows[0]["epoch"])
+
+
+async def _is_online(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> bool:
+    cursor = await tx.execute(
+        f"""
+        select {ONLINE} as online
+          from machines m
+          left join machine_connections l
+                 on l.instance_id = m.instance_id and l.machine_id = m.machine_id
+         where m.instance_id = %s and m.machine_id = %s
+        """,  # noqa: S608 - a constant of ours only
+        (instance_id, machine_id),
+    )
+    row = await cursor.fetchone()
+    return row is not None and row["online"]
 
 
 async def quarantine(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> None:
@@ -192,6 +216,8 @@ async def renew(
     connection: Tx, replica_id: ReplicaId, links: Sequence[tuple[HeldLink, float]]
 ) -> None:
     """Renew leases in one batch; each link comes with the seconds since it was last heard.
+
+    A lease that ``expire`` took stays taken: ``revive`` takes it back, and says so.
 
     Two statements of their own, never in one transaction: together they would take the two rows of
     a machine in the other order than ``take``.
@@ -212,6 +238,7 @@ async def renew(
                as held(instance_id, machine_id, epoch)
          where l.instance_id = held.instance_id and l.machine_id = held.machine_id
            and l.epoch = held.epoch and l.replica_id = %(replica_id)s
+           and l.lease_until is not null
         """,
         arguments,
     )
@@ -266,16 +293,109 @@ async def seen_by_holder(
     return None if row is None else row["seen_at"]
 
 
-async def release(connection: Tx, link: HeldLink) -> None:
-    """Say that the stream of this epoch is over; a newer one is not touched."""
-    await connection.execute(
+async def release(tx: Tx, link: HeldLink) -> None:
+    """Say that the stream of this epoch is over; a newer one is not touched. Call it last.
+
+    Nobody is told twice that a machine is offline: not if ``expire`` has said so.
+    """
+    cursor = await tx.execute(
         """
-        update machine_connections
+        with held as (
+          select instance_id, machine_id, lease_until from machine_connections
+           where instance_id = %s and machine_id = %s and epoch = %s
+             for update
+        )
+        update machine_connections l
            set replica_id = null, lease_until = null
-         where instance_id = %s and machine_id = %s and epoch = %s
+          from held
+          join machines m on m.instance_id = held.instance_id and m.machine_id = held.machine_id
+         where l.instance_id = held.instance_id and l.machine_id = held.machine_id
+        returning m.name, held.lease_until is not null as was_online
         """,
         (link.instance_id, link.machine_id, link.epoch),
     )
+    row = await cursor.fetchone()
+    if row is not None and row["was_online"]:
+        await events.emit_of_machine(
+            tx, link.instance_id, EventKind.MACHINE_OFFLINE, link.machine_id, row["name"]
+        )
+
+
+async def expire(tx: Tx, *, limit: int = 100) -> int:
+    """Tell of machines that nobody has heard for too long: their replica died or stands still.
+
+    Takes the lease and leaves the holder's name: one that lives takes it back (``revive``). Rows
+    that another replica expires at this moment are left to it. Call it last; returns how many.
+    """
+    cursor = await tx.execute(
+        f"""
+        with silent as (
+          select l.instance_id, l.machine_id, m.name
+            from machine_connections l
+            join machines m on m.instance_id = l.instance_id and m.machine_id = l.machine_id
+           where l.replica_id is not null and l.lease_until is not null and not {ONLINE}
+           order by l.instance_id, l.machine_id
+           limit %s
+             for update of l skip locked
+        )
+        update machine_connections l set lease_until = null
+          from silent
+         where l.instance_id = silent.instance_id and l.machine_id = silent.machine_id
+        returning l.instance_id, l.machine_id, silent.name
+        """,  # noqa: S608 - a constant of ours only
+        (limit,),
+    )
+    expired = await cursor.fetchall()
+    # Events lock their instance's row: always in the same order.
+    for row in sorted(expired, key=lambda row: (row["instance_id"], row["machine_id"])):
+        await events.emit_of_machine(
+            tx, row["instance_id"], EventKind.MACHINE_OFFLINE, row["machine_id"], row["name"]
+        )
+    return len(expired)
+
+
+async def expired_of(
+    connection: Tx, replica_id: ReplicaId, links: Sequence[HeldLink]
+) -> list[HeldLink]:
+    """Return those of these links, all held here, whose lease was taken by ``expire``."""
+    cursor = await connection.execute(
+        """
+        select held.instance_id, held.machine_id, held.epoch
+          from unnest(%s::uuid[], %s::uuid[], %s::bigint[])
+               as held(instance_id, machine_id, epoch)
+          join machine_connections l
+            on l.instance_id = held.instance_id and l.machine_id = held.machine_id
+           and l.epoch = held.epoch and l.replica_id = %s and l.lease_until is null
+        """,
+        (
+            [link.instance_id for link in links],
+            [link.machine_id for link in links],
+            [link.epoch for link in links],
+            replica_id,
+        ),
+    )
+    return [HeldLink(**row) for row in await cursor.fetchall()]
+
+
+async def revive(tx: Tx, replica_id: ReplicaId, link: HeldLink) -> None:
+    """Take back the lease of a link that is alive after all, and tell so. Call it last."""
+    cursor = await tx.execute(
+        """
+        update machine_connections l
+           set lease_until = farhand_now() + make_interval(secs => %s)
+          from machines m
+         where l.instance_id = %s and l.machine_id = %s and l.epoch = %s and l.replica_id = %s
+           and l.lease_until is null
+           and m.instance_id = l.instance_id and m.machine_id = l.machine_id
+        returning m.name
+        """,
+        (CONNECTION_LEASE_S, link.instance_id, link.machine_id, link.epoch, replica_id),
+    )
+    row = await cursor.fetchone()
+    if row is not None:
+        await events.emit_of_machine(
+            tx, link.instance_id, EventKind.MACHINE_ONLINE, link.machine_id, row["name"]
+        )
 
 
 def facts_json(facts: Facts) -> dict[str, Any]:

@@ -8,10 +8,11 @@ from typing import Any, Final, LiteralString
 
 import psycopg.errors
 
+from farhand_control_plane.db import events
 from farhand_control_plane.db.command_end import EndedCommand, announce
 from farhand_control_plane.db.listen import MACHINES
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus, MemberRole
+from farhand_control_plane.domain.words import EventKind, MachineStatus, MemberRole
 from farhand_shared.command import AttemptState
 from farhand_shared.errors import Conflict, NotAllowed, NotFound
 from farhand_shared.ids import InstanceId, MachineId, MemberId
@@ -120,7 +121,8 @@ async def revoke(
     """End a machine: its link closes within 2 s, its work is final ``lost(revoked)``.
 
     What was only queued is cancelled_before_start. Its owner may, and owners of the instance.
-    Returns False when it was revoked before. Raises NotFound, NotAllowed.
+    Emits events, so call it last. Returns False when it was revoked before. Raises NotFound,
+    NotAllowed.
     """
     cursor = await tx.execute(
         """
@@ -155,6 +157,9 @@ async def revoke(
     )
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
     await end_commands(tx, instance_id, machine_id, machine["name"])
+    await events.emit_of_machine(
+        tx, instance_id, EventKind.MACHINE_REVOKED, machine_id, machine["name"]
+    )
     return True
 
 

@@ -12,10 +12,10 @@ from typing import Final, TypeVar
 import grpc
 import grpc.aio
 
-from farhand_control_plane.db import enrolment
+from farhand_control_plane.db import enrolment, events
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import EventKind, MachineStatus
 from farhand_control_plane.machines.ca import CertificateAuthority
 from farhand_proto.v1 import enroll_pb2 as pb
 from farhand_shared import pki
@@ -117,6 +117,14 @@ class EnrolService:
             await self._record(tx, code.instance_id, machine_id, certificate)
             await enrolment.use_code(
                 tx, code, machine_id=machine_id, spki_sha256=key, certificate_der=certificate
+            )
+            await events.emit_of_machine(
+                tx,
+                code.instance_id,
+                EventKind.MACHINE_ENROLLED,
+                machine_id,
+                name,
+                words=list(words),
             )
         made = enrolment.Redemption(
             machine_id=machine_id, name=name, status=MachineStatus.PENDING, words=words

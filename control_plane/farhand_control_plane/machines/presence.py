@@ -18,6 +18,7 @@ from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared.errors import FarhandError, Unavailable
 from farhand_shared.ids import MachineId, ReplicaId
+from farhand_shared.limits import OFFLINE_AFTER_S
 
 _log = logging.getLogger(__name__)
 
@@ -55,8 +56,8 @@ class Presence:
     async def release(self, link: MachineLink) -> None:
         """Say that a stream is over; a newer epoch is left alone. Never raises."""
         try:
-            async with self._database.autocommit() as connection:
-                await links.release(connection, link.held)
+            async with self._database.transaction() as tx:
+                await links.release(tx, link.held)
         except Unavailable as error:
             # Its lease ends by itself.
             _log.warning("cannot release the link of %s: %s", link.name, error)
@@ -105,6 +106,14 @@ class Presence:
                     self._replica_id,
                     [(link.held, now - link.session.last_heard_at) for link in held],
                 )
+                # Heard just now, and yet called offline: this replica or its database stood still.
+                heard = [
+                    link.held for link in held if now - link.session.last_heard_at < OFFLINE_AFTER_S
+                ]
+                expired = await links.expired_of(connection, self._replica_id, heard)
+            for one in expired:
+                async with self._database.transaction() as tx:
+                    await links.revive(tx, self._replica_id, one)
         except Unavailable as error:
             _log.warning("cannot renew leases: %s", error)
 

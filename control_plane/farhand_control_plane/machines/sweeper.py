@@ -1,4 +1,4 @@
-"""What time does to commands: queued ones expire, machines that never came back are given up."""
+"""What time does: queued commands expire, silent machines are told offline and at last given up."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from typing import Final
 
 from psycopg.errors import DeadlockDetected
 
-from farhand_control_plane.db import attempts, claims
+from farhand_control_plane.db import attempts, claims, links
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.dispatcher import Dispatcher
 from farhand_shared.errors import FarhandError
@@ -54,6 +54,8 @@ class Sweeper:
         """Do one round."""
         async with self._database.transaction() as tx:
             await claims.expire_queued(tx)
+        async with self._database.transaction() as tx:
+            await links.expire(tx)
         if not daily:
             return
         async with self._database.transaction() as tx:

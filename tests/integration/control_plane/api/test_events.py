@@ -59,31 +59,31 @@ async def emit(replica: Replica, kind: str, **more: Any) -> int:
 async def test_stored_events_come_first_and_new_ones_as_they_happen(
     replica: Replica, live: httpx2.AsyncClient
 ) -> None:
-    first = await emit(replica, "one", payload={"text": "ä\n\u2028"})
+    first = await emit(replica, "trigger_received", payload={"text": "ä\n\u2028"})
     async with stream(live, after=first - 1) as found, asyncio.timeout(5):
         event = await anext(found)
-        assert (event["seq"], event["kind"]) == (first, "one")
+        assert (event["seq"], event["kind"]) == (first, "trigger_received")
         assert event["payload"] == {"text": "ä\n\u2028"}
-        second = await emit(replica, "two")
+        second = await emit(replica, "ticket_opened")
         assert (await anext(found))["seq"] == second
 
 
 async def test_without_a_number_only_what_happens_from_now_on_comes(
     replica: Replica, live: httpx2.AsyncClient
 ) -> None:
-    await emit(replica, "old")
+    await emit(replica, "ticket_opened")
     async with stream(live) as found, asyncio.timeout(5):
-        new = await emit(replica, "new")
+        new = await emit(replica, "ticket_closed")
         assert (await anext(found))["seq"] == new
 
 
 async def test_a_client_that_comes_back_misses_nothing_and_sees_nothing_twice(
     replica: Replica, live: httpx2.AsyncClient
 ) -> None:
-    first = await emit(replica, "n")
+    first = await emit(replica, "report_made")
     async with stream(live, after=first - 1) as found, asyncio.timeout(5):
         assert (await anext(found))["seq"] == first
-    away = [await emit(replica, "n") for _ in range(3)]
+    away = [await emit(replica, "report_made") for _ in range(3)]
     async with stream(live, headers={"Last-Event-ID": str(first)}) as found, asyncio.timeout(5):
         assert [(await anext(found))["seq"] for _ in away] == away
 
@@ -92,10 +92,10 @@ async def test_events_of_a_thread_or_ticket_can_be_had_alone(
     replica: Replica, live: httpx2.AsyncClient
 ) -> None:
     thread_id, ticket_id = new_id(), new_id()
-    start = await emit(replica, "noise")
-    wanted = await emit(replica, "wanted", thread_id=thread_id)
-    await emit(replica, "noise", thread_id=new_id())
-    ours = await emit(replica, "ours", ticket_id=ticket_id)
+    start = await emit(replica, "report_made")
+    wanted = await emit(replica, "trigger_received", thread_id=thread_id)
+    await emit(replica, "report_made", thread_id=new_id())
+    ours = await emit(replica, "ticket_opened", ticket_id=ticket_id)
     async with stream(live, after=start, thread_id=thread_id) as found, asyncio.timeout(5):
         assert (await anext(found))["seq"] == wanted
     async with stream(live, after=start, ticket_id=ticket_id) as found, asyncio.timeout(5):

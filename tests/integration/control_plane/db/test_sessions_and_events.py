@@ -112,12 +112,12 @@ async def test_another_instances_session_looks_like_an_absent_one(database, inst
 async def test_events_are_numbered_in_the_order_of_commit_without_gaps(database, instance):
     async def emit(n: int) -> None:
         async with database.transaction() as tx:
-            await events.emit(tx, instance.instance_id, "k", payload={"n": n})
+            await events.emit(tx, instance.instance_id, "ticket_opened", payload={"n": n})
 
     async def fail() -> None:
         with suppress(ZeroDivisionError):
             async with database.transaction() as tx:
-                await events.emit(tx, instance.instance_id, "never")
+                await events.emit(tx, instance.instance_id, "ticket_closed")
                 raise ZeroDivisionError
 
     seen: list[int] = []
@@ -140,7 +140,7 @@ async def test_events_wake_the_watchers_of_their_instance(database, instance):
     with psycopg.connect(database.dsn, autocommit=True) as connection:
         connection.execute(f"listen {EVENTS}")
         async with database.transaction() as tx:
-            await events.emit(tx, instance.instance_id, "k")
+            await events.emit(tx, instance.instance_id, "ticket_opened")
         (notification,) = connection.notifies(timeout=20, stop_after=1)
     assert notification.payload == instance.instance_id
 
@@ -148,19 +148,26 @@ async def test_events_wake_the_watchers_of_their_instance(database, instance):
 async def test_events_of_a_thread_or_a_ticket_are_read_alone(database, instance):
     thread, ticket = new_id(), new_id()
     async with database.transaction() as tx:
-        await events.emit(tx, instance.instance_id, "a", thread_id=thread)
-        await events.emit(tx, instance.instance_id, "b", ticket_id=ticket)
-        await events.emit(tx, instance.instance_id, "c", subject_id=new_id())
+        await events.emit(tx, instance.instance_id, "trigger_received", thread_id=thread)
+        await events.emit(tx, instance.instance_id, "ticket_opened", ticket_id=ticket)
+        await events.emit(tx, instance.instance_id, "question_asked", subject_id=new_id())
 
         async def kinds(**which):
             found = await events.read_after(tx, instance.instance_id, 0, **which)
             return [event.kind for event in found]
 
-        assert await kinds() == ["a", "b", "c"]
-        assert await kinds(thread_id=thread) == ["a"]
-        assert await kinds(ticket_id=ticket) == ["b"]
-        assert await kinds(thread_id=thread, ticket_id=ticket) == ["a", "b"]
+        heard, opened, asked = "trigger_received", "ticket_opened", "question_asked"
+        assert await kinds() == [heard, opened, asked]
+        assert await kinds(thread_id=thread) == [heard]
+        assert await kinds(ticket_id=ticket) == [opened]
+        assert await kinds(thread_id=thread, ticket_id=ticket) == [heard, opened]
         assert await events.read_after(tx, InstanceId(new_id()), 0) == []
+
+
+async def test_an_event_of_a_kind_that_nobody_knows_is_refused(database, instance):
+    async with database.transaction() as tx:
+        with pytest.raises(ValueError, match="a_new_word"):
+            await events.emit(tx, instance.instance_id, "a_new_word")
 
 
 async def test_an_instance_is_set_up_once_by_replicas_that_start_together(database):

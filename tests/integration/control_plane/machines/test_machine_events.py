@@ -1,0 +1,147 @@
+"""What pages are told about machines, so that none of them has to ask again and again."""
+
+import asyncio
+
+from farhand_control_plane.db import enrolment, links, machines
+from farhand_control_plane.db.links import HeldLink
+from farhand_control_plane.machines.presence import Presence
+from farhand_control_plane.machines.sweeper import Sweeper
+from farhand_shared.ids import MachineId
+from tests.fakes.fake_daemon import FakeDaemon
+
+
+async def told(lab):
+    """Return what was told about machines, oldest first, by kind; all of it names the machine."""
+    rows = await lab.sql("select * from events where kind like 'machine_%%' order by seq")
+    assert all(row["payload"]["machine"] and row["subject_id"] for row in rows)
+    return [row["kind"].removeprefix("machine_") for row in rows]
+
+
+def hears(lab, *kinds):
+    """Wait for exactly this story."""
+
+    async def look():
+        return await told(lab) == list(kinds)
+
+    return lab.until(look)
+
+
+def held_by(replica, machine) -> HeldLink:
+    return replica.hub.link(MachineId(machine.machine_id)).held
+
+
+async def shift_clock(lab, seconds):
+    await lab.sql("update schema_record set clock_shift_ms = %s", seconds * 1000)
+
+
+def sweep(lab):
+    return Sweeper(lab.database, None).sweep()
+
+
+async def test_a_machines_life_is_told_from_enrolment_to_revocation(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    (row,) = await lab.sql("select * from events where kind = 'machine_enrolled'")
+    assert row["subject_id"] == machine.machine_id
+    assert row["payload"] == {"machine": "fake", "words": list(machine.words)}
+    async with lab.daemon(machine, replica):
+        assert await told(lab) == ["enrolled", "confirmed", "online"]
+        async with lab.database.transaction() as tx:
+            await machines.revoke(
+                tx,
+                lab.instance.instance_id,
+                MachineId(machine.machine_id),
+                member_id=lab.instance.owner_member_id,
+            )
+        await hears(lab, "enrolled", "confirmed", "online", "revoked", "offline")
+
+
+async def test_confirming_again_tells_nothing_again(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.database.transaction() as tx:
+        await enrolment.confirm(
+            tx,
+            lab.instance.instance_id,
+            lab.instance.owner_member_id,
+            MachineId(machine.machine_id),
+            machine.words,
+        )
+    assert await told(lab) == ["enrolled", "confirmed"]
+
+
+async def test_a_recycled_stream_tells_nothing(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with FakeDaemon(machine) as old:
+        newer = FakeDaemon(machine)
+        newer.daemon_instance_id = old.daemon_instance_id
+        async with newer:
+            async with asyncio.timeout(5):
+                await old.ended.wait()
+            await lab.idle(replica, machine)
+            assert await told(lab) == ["enrolled", "confirmed", "online"]
+    await hears(lab, "enrolled", "confirmed", "online", "offline")
+
+
+async def test_a_machine_whose_replica_was_killed_is_told_offline_once(lab, monkeypatch):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica):
+        # A killed replica says nothing: neither does this one from now on.
+        monkeypatch.setattr(Presence, "_renew_now", _say_nothing)
+        monkeypatch.setattr(Presence, "release", _say_nothing)
+    await sweep(lab)
+    assert await told(lab) == ["enrolled", "confirmed", "online"]
+    await shift_clock(lab, 46)
+    await asyncio.gather(*(sweep(lab) for _ in range(5)))
+    assert await told(lab) == ["enrolled", "confirmed", "online", "offline"]
+    await shift_clock(lab, 4000)
+    await sweep(lab)
+    assert await told(lab) == ["enrolled", "confirmed", "online", "offline"]
+    monkeypatch.undo()
+    async with lab.daemon(machine, await lab.replica()):
+        assert await told(lab) == ["enrolled", "confirmed", "online", "offline", "online"]
+
+
+async def _say_nothing(*_arguments):
+    return None
+
+
+async def test_an_expired_link_that_ends_after_all_is_not_told_twice(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica):
+        held = held_by(replica, machine)
+        await shift_clock(lab, 46)
+        await asyncio.gather(sweep(lab), _release(lab, held), sweep(lab))
+        await _release(lab, held)
+    assert await told(lab) == ["enrolled", "confirmed", "online", "offline"]
+
+
+async def probe(lab, machine):
+    async with lab.database.autocommit() as connection:
+        await links.ask_to_probe(connection, MachineId(machine.machine_id))
+
+
+async def _release(lab, held):
+    async with lab.database.transaction() as tx:
+        await links.release(tx, held)
+
+
+async def test_a_link_that_is_alive_after_all_is_told_online_again(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica):
+        await shift_clock(lab, 46)
+        await sweep(lab)
+        assert await told(lab) == ["enrolled", "confirmed", "online", "offline"]
+        await shift_clock(lab, 0)
+        link = replica.hub.link(MachineId(machine.machine_id))
+        await probe(lab, machine)  # the holder has it pinged, and renews when it answers
+        await hears(lab, "enrolled", "confirmed", "online", "offline", "online")
+        await probe(lab, machine)
+        async with lab.database.transaction() as tx:
+            view = await machines.get(tx, lab.instance.instance_id, link.held.machine_id)
+        assert view.presence == "online"
+    assert (await told(lab)).count("online") == 2
