@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
+from farhand_control_plane.api.built_page import PAGE_FOLDER
 from farhand_control_plane.client import conversation
 from farhand_control_plane.client.api import Api, Target
 from farhand_control_plane.client.screen import TerminalScreen
@@ -291,16 +292,16 @@ class Parent:
             self._screen.reply(line)
 
     def _sign_in_line(self) -> str:
-        """Return the line with the one-time link; one that a terminal can make into a link."""
+        """Return the one-time link; nothing follows it in its line, so terminals know its end."""
         assert self._api is not None  # noqa: S101  # after the start
         try:
             made = self._api.post("/v1/sign-in/links")
         except FarhandError as error:  # no reason to stop what runs
             return f"No sign-in link could be made ({error}); try: farhand sign-in"
-        return (
-            f"Open the page: {made['url']}\n  (works once, within 15 minutes; "
-            "another one: farhand sign-in)"
-        )
+        note = "works once, within 15 minutes; another one: farhand sign-in"
+        if not (PAGE_FOLDER / "index.html").exists():  # it is begun after this is said
+            note += "; the page is built first, and then appears by itself"
+        return f"Open the page: {made['url']}\n  ({note})"
 
     def _do_once(self, text: str) -> int:
         """Say the text in a thread, while this one keeps the children running."""
