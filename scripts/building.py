@@ -75,9 +75,13 @@ def first_reason(output: str) -> str:
     """Return the first line that says what went wrong, not one that only announces it."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:
-        reason = line.removeprefix("ERROR: ").removeprefix("npm error ")
+        reason = line.removeprefix("ERROR:").removeprefix("npm error").strip()
         announces = reason.endswith(":") or reason.startswith(("code ", "errno ", "syscall "))
-        if not announces and ("error" in line.lower() or re.match(r"\[[A-Z_]+\] ", line)):
+        if (
+            reason
+            and not announces
+            and ("error" in line.lower() or re.match(r"\[[A-Z_]+\] ", line))
+        ):
             return reason
     return lines[-1] if lines else "it failed without a word"
 

@@ -59,35 +59,41 @@ def npm_command() -> tuple[list[str], dict[str, str]]:
     return [str(package / "bin" / "node"), str(script)], environ
 
 
-def install_modules() -> bool:
-    """Make node_modules what the lock file says; False when it is already. Needs the lock."""
+def install_modules(*, everything: bool = False) -> bool:
+    """Make node_modules what the lock file says; False when it is already. Needs the lock.
+
+    To build the page `dependencies` are enough, half of the download; to check it takes all.
+    """
     stamp = MODULES / ".farhand"
-    wanted = modules_stamp()
     with contextlib.suppress(OSError):
-        if stamp.read_text() == wanted:
+        installed = stamp.read_text()
+        if installed == modules_stamp("all") or (
+            not everything and installed == modules_stamp("build")
+        ):
             return False
     command, environ = npm_command()
     # Packages run no code of theirs when installed, and a dead network is told within seconds.
-    command += ["ci", "--ignore-scripts", "--include=dev", "--include=optional"]
+    command += ["ci", "--ignore-scripts", "--include=optional"]
+    command += ["--include=dev" if everything else "--omit=dev"]
     command += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
     building.run(command, "install the page's packages", cwd=DASHBOARD, environ=environ)
-    stamp.write_text(wanted)
+    stamp.write_text(modules_stamp("all" if everything else "build"))
     return True
 
 
-def modules_stamp() -> str:
+def modules_stamp(extent: str) -> str:
     """Say what decides whether node_modules is right: the lock file, the Node, the platform."""
     names = ("package.json", "package-lock.json")
     digest = hashlib.sha256(b"".join((DASHBOARD / name).read_bytes() for name in names))
     where = f"{sys.platform} {platform.machine()} {platform.libc_ver()[0]}"
-    return f"{digest.hexdigest()} {NODE} {where}\n"
+    return f"{extent} {digest.hexdigest()} {NODE} {where}\n"
 
 
 def main(arguments: list[str]) -> int:
     """Run npm with these arguments in the page's folder; return its exit status."""
     try:
         with building.locked(DASHBOARD):
-            install_modules()
+            install_modules(everything=True)
             command, environ = npm_command()
     except CannotBuildError as error:
         print(f"scripts/dashboard: {error}", file=sys.stderr)

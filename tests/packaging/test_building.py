@@ -90,6 +90,7 @@ def test_the_environments_node_is_used_and_none_is_fetched(monkeypatch: pytest.M
         ("WARNING: Retrying: Failed to establish a new connection", "registry was not reached"),
         ("npm error code ENOSPC\nnpm error syscall write", "the disk is full"),
         ("OSError: [Errno 28] No space left on device", "the disk is full"),
+        ("npm error code EUSAGE\nnpm error\nnpm error no lock\n", "cannot build it: no lock;"),
         ("npm error code E404\nnpm error 404 Not Found - x", "cannot build it: 404 Not Found - x;"),
         (
             "error during build:\nBuild failed with 2 errors:\n\n[UNRESOLVED_IMPORT] Could not x\n",

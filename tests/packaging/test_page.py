@@ -20,6 +20,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "control_plane" / "dashboard"
+BUILD_TOOLS = {"vite", "@vitejs/plugin-react"}  # of `dependencies`, what no browser gets
 LICENCES = {"MIT", "BSD-2-Clause", "BSD-3-Clause", "Apache-2.0", "ISC", "0BSD"}
 PAGE_IN_WHEEL = "farhand_control_plane/_page/"
 DIST_IN_WHEEL = "farhand_control_plane/_dist/"
@@ -39,10 +40,10 @@ def locked_packages() -> dict[str, dict[str, Any]]:
 
 
 def shipped() -> dict[str, dict[str, Any]]:
-    """The packages that reach a browser: production dependencies, and theirs."""
+    """The packages that could reach a browser: what the page depends on, and what that does."""
     packages = locked_packages()
     found: dict[str, dict[str, Any]] = {}
-    to_do = [("", name) for name in packages[""]["dependencies"]]
+    to_do = [("", name) for name in packages[""]["dependencies"] if name not in BUILD_TOOLS]
     while to_do:
         place, name = to_do.pop()
         while (candidate := f"{place}{'/' if place else ''}node_modules/{name}") not in packages:
