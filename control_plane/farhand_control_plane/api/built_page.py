@@ -11,8 +11,10 @@ from typing import Final
 # In the wheel; in a checkout `up` has it built there.
 PAGE_FOLDER: Final = Path(__file__).parents[1] / "_page"
 
+JAVASCRIPT: Final = "text/javascript; charset=utf-8"
+
 _TYPES: Final[Mapping[str, str]] = {
-    ".js": "text/javascript; charset=utf-8",
+    ".js": JAVASCRIPT,
     ".css": "text/css; charset=utf-8",
     ".svg": "image/svg+xml",
     ".json": "application/json",

@@ -1,13 +1,19 @@
 """The page and its files, for everybody: they hold no data, that comes from the API."""
 
-import html
 import secrets
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse, Response
 
+from farhand_control_plane.api.built_page import JAVASCRIPT
 from farhand_control_plane.api.services import Services, services_of
+from farhand_control_plane.api.waiting_page import (
+    LOOK_AGAIN_S,
+    WAITING_SCRIPT,
+    WAITING_SCRIPT_NAME,
+    waiting_page,
+)
 from farhand_shared.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
@@ -18,40 +24,7 @@ _Services = Annotated[Services, Depends(services_of)]
 VIEWS: Final = ("/", "/chat", "/machines", "/tickets", "/tickets/{ticket_id}", "/sign-in")
 _METHODS: Final = ["GET", "HEAD"]
 _NONCE_PLACE: Final = "__CSP_NONCE__"
-_RELOAD_S: Final = 2
 _ASSET_CACHED_S: Final = 365 * 24 * 3600
-
-_NOT_BUILT: Final = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="refresh" content="{reload_s}">
-<title>Farhand</title>
-<style nonce="{nonce}">
-body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 40rem }}
-body {{ margin: 15vh auto; padding: 0 1rem }}
-pre {{ font: 13px/1.5 ui-monospace, monospace; overflow-x: auto; white-space: pre-wrap }}
-</style>
-</head>
-<body>
-<main>
-<h1>{title}</h1>
-{body}
-</main>
-</body>
-</html>
-"""
-_BEING_BUILT: Final = """\
-<p>Farhand itself is running. This page appears by itself as soon as it is ready; the first build
-takes a minute or so.</p>
-<p>Meanwhile, in a terminal: <code>farhand chat</code></p>"""
-_FAILED: Final = """\
-<p>Farhand itself is running; in a terminal, <code>farhand chat</code> talks to it. Once the cause
-below is gone, start <code>farhand up</code> again; this page appears by itself.</p>
-<pre>{reason}</pre>"""
 
 
 async def show_view(services: _Services) -> Response:
@@ -60,14 +33,8 @@ async def show_view(services: _Services) -> Response:
     index = await services.page.index()
     if index is not None:
         return HTMLResponse(index.replace(_NONCE_PLACE, nonce), headers=_headers(nonce))
-    reason = services.page.why_failed()
-    text = _NOT_BUILT.format(
-        nonce=nonce,
-        reload_s=_RELOAD_S,
-        title="The page could not be built" if reason else "The page is being built",
-        body=_FAILED.format(reason=html.escape(reason)) if reason else _BEING_BUILT,
-    )
-    headers = {**_headers(nonce), "Retry-After": str(_RELOAD_S)}
+    text = waiting_page(nonce, services.page.why_failed())
+    headers = {**_headers(nonce), "Retry-After": str(LOOK_AGAIN_S)}
     return HTMLResponse(text, status_code=503, headers=headers)
 
 
@@ -77,6 +44,8 @@ for _view in VIEWS:
 
 async def show_asset(name: str, request: Request, services: _Services) -> Response:
     """Answer with a file of the page; its name holds its hash, so it is good for ever."""
+    if name == WAITING_SCRIPT_NAME:
+        return Response(WAITING_SCRIPT, headers={"Content-Type": JAVASCRIPT})
     asset = await services.page.asset(name)
     if asset is None:
         raise NotFound(f"cannot find the page's file {name[:200]!r}; load the page again")

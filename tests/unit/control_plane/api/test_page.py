@@ -202,10 +202,16 @@ async def test_while_no_page_is_built_that_is_said_and_looked_at_again(client, f
         assert answer.status_code == 503
         assert answer.headers["content-type"] == "text/html; charset=utf-8"
         assert "The page is being built" in answer.text
-        assert '<meta http-equiv="refresh" content="2">' in answer.text
+        assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in answer.text
         (nonce,) = re.findall(r'<style nonce="([^"]+)"', answer.text)
         assert f"'nonce-{nonce}'" in answer.headers["content-security-policy"]
-        assert "<script" not in answer.text
+        (script,) = re.findall(r'<script src="([^"]+)" type="module"></script>', answer.text)
+        assert answer.text.count("<script") == 1  # none inline
+    looks = await client.get(script)
+    assert looks.status_code == 200
+    assert looks.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert looks.headers["cache-control"] == "no-store"
+    assert "location.reload()" in looks.text  # which keeps the token in the fragment
     assert (await client.get("/assets/index.js")).status_code == 404
     build(folder)
     assert (await client.get("/chat")).status_code == 200
