@@ -72,7 +72,7 @@ async def list_(
     Drafts, and what has not gone out, are not there. Raises InvalidInput for a cursor that this
     function did not make.
     """
-    before = None if cursor is None else _parse_cursor(cursor)
+    before_at, before_id = _END if cursor is None else _parse_cursor(cursor)
     found = await tx.execute(
         _PAGE,
         {
@@ -80,8 +80,8 @@ async def list_(
             "source": source_id,
             "conversation": conversation,
             "sent_kinds": [kind.value for kind in ChatItemKind if kind is not ChatItemKind.MESSAGE],
-            "before_at": None if before is None else before[0],
-            "before_id": None if before is None else before[1],
+            "before_at": before_at,
+            "before_id": before_id,
             "limit": limit + 1,
         },
     )
@@ -89,6 +89,9 @@ async def list_(
     page = items[:limit]
     return ChatPage(items=page, next_cursor=_make_cursor(page[-1]) if len(items) > limit else None)
 
+
+# Later than everything, as Postgres says it: one condition for all pages, which the indexes serve.
+_END: Final = ("infinity", "ffffffff-ffff-ffff-ffff-ffffffffffff")
 
 # Each half is cut before anything is looked up beside it: the price is the page's, not the
 # conversation's. A message may have been judged more than once (its tickets handed it back): the
@@ -104,8 +107,7 @@ _PAGE: Final = """
              null::uuid as ticket_id, null::uuid as reply_to_trigger_id, null::jsonb as body
         from triggers tr
        where tr.instance_id = %(instance)s and tr.thread_id = (select thread_id from thread)
-         and (%(before_at)s::timestamptz is null
-              or (tr.received_at, tr.trigger_id) < (%(before_at)s, %(before_id)s::uuid))
+         and (tr.received_at, tr.trigger_id) < (%(before_at)s::timestamptz, %(before_id)s::uuid)
        order by tr.received_at desc, tr.trigger_id desc
        limit %(limit)s
     ), sent as (
@@ -114,8 +116,7 @@ _PAGE: Final = """
         from outbox o
        where o.instance_id = %(instance)s and o.thread_id = (select thread_id from thread)
          and o.state = 'sent' and o.kind = any(%(sent_kinds)s)
-         and (%(before_at)s::timestamptz is null
-              or (o.sent_at, o.outbox_id) < (%(before_at)s, %(before_id)s::uuid))
+         and (o.sent_at, o.outbox_id) < (%(before_at)s::timestamptz, %(before_id)s::uuid)
        order by o.sent_at desc, o.outbox_id desc
        limit %(limit)s
     ), page as (

@@ -121,6 +121,9 @@ class Trigger(SQLModel, table=True):
             "instance_id", "source_id", "provider_event_id", "revision", name="uq_triggers_event"
         ),
         UniqueConstraint("instance_id", "thread_id", "thread_seq", name="uq_triggers_thread_seq"),
+        Index(
+            "ix_triggers_thread_received", "instance_id", "thread_id", "received_at", "trigger_id"
+        ),
     )
 
 

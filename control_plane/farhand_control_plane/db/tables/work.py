@@ -274,6 +274,14 @@ class OutboxRow(SQLModel, table=True):
         UniqueConstraint("instance_id", "idempotency_key", name="uq_outbox_key"),
         Index("ix_outbox_ticket", "instance_id", "ticket_id"),
         Index(
+            "ix_outbox_thread_sent",
+            "instance_id",
+            "thread_id",
+            "sent_at",
+            "outbox_id",
+            postgresql_where=text("state = 'sent'"),
+        ),
+        Index(
             "ix_outbox_order",
             "instance_id",
             "thread_id",
