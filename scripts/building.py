@@ -30,6 +30,7 @@ OFFLINE = (
     "ENETUNREACH",
     "ERR_SOCKET_TIMEOUT",
 )
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 DISK_FULL = ("ENOSPC", "No space left on device")
 
 
@@ -54,9 +55,10 @@ def run(command: list[str], what: str, *, cwd: Path, environ: dict[str, str] | N
         errors="replace",
         check=False,
     )
+    output = COLOUR.sub("", done.stdout)  # some programs colour whatever they are told
     if done.returncode:
-        raise CannotBuildError(explain(what, done.stdout), done.stdout)
-    return done.stdout
+        raise CannotBuildError(explain(what, output), output)
+    return output
 
 
 def explain(what: str, output: str) -> str:
@@ -76,7 +78,9 @@ def first_reason(output: str) -> str:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:
         reason = line.removeprefix("ERROR:").removeprefix("npm error").strip()
-        announces = reason.endswith(":") or reason.startswith(("code ", "errno ", "syscall "))
+        announces = reason.endswith(":") or reason.startswith(
+            ("code ", "errno ", "syscall ", "at ")
+        )
         if (
             reason
             and not announces

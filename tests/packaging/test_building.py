@@ -83,6 +83,14 @@ def test_the_environments_node_is_used_and_none_is_fetched(monkeypatch: pytest.M
     assert building.run([*command, "--version"], "ask npm", cwd=Path("/"), environ=environ).strip()
 
 
+def test_a_failed_program_is_told_without_its_colours() -> None:
+    code = r"print('\033[31m[BROKEN] \033[0mno\033[1;3m file'); raise SystemExit(1)"
+    with pytest.raises(building.CannotBuildError) as failed:
+        building.run([sys.executable, "-c", code], "build it", cwd=Path("/"))
+    assert str(failed.value) == "cannot build it: [BROKEN] no file; mend that and try again"
+    assert failed.value.output == "[BROKEN] no file\n"
+
+
 @pytest.mark.parametrize(
     ("output", "told"),
     [
@@ -93,7 +101,8 @@ def test_the_environments_node_is_used_and_none_is_fetched(monkeypatch: pytest.M
         ("npm error code EUSAGE\nnpm error\nnpm error no lock\n", "cannot build it: no lock;"),
         ("npm error code E404\nnpm error 404 Not Found - x", "cannot build it: 404 Not Found - x;"),
         (
-            "error during build:\nBuild failed with 2 errors:\n\n[UNRESOLVED_IMPORT] Could not x\n",
+            "error during build:\nBuild failed with 2 errors:\n\n[UNRESOLVED_IMPORT] Could not x\n"
+            "  at f (error-1.mjs)",
             "cannot build it: [UNRESOLVED_IMPORT] Could not x;",
         ),
         ("only words\nlast words", "cannot build it: last words;"),

@@ -1,9 +1,11 @@
 """scripts/up and its helpers on machines that lack something; each failure is one line."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -163,6 +165,15 @@ def test_the_environment_stamp_is_the_one_the_shell_compares() -> None:
     script = (ROOT / "scripts" / "lib.sh").read_text()
     for name in environment.INPUTS:
         assert f'"$root/{name}"' in script
+
+
+def test_up_installs_the_build_backend_and_no_node() -> None:
+    # With isolation pip would ask the build hook what it needs, and fetch Node for nothing.
+    backend = environment.build_backend()
+    assert [re.split(r"[<>=]", line)[0] for line in backend] == ["hatchling"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert not [line for line in project["dependencies"] if "node" in line]
+    assert '"--no-build-isolation"' in (ROOT / "scripts" / "environment.py").read_text()
 
 
 def test_a_long_installation_says_how_far_it_is(
