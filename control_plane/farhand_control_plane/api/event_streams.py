@@ -6,13 +6,14 @@ saw misses nothing and sees nothing twice.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 from farhand_control_plane.db import events
 from farhand_control_plane.db.events import StoredEvent
-from farhand_control_plane.db.listen import EVENTS, Listener
+from farhand_control_plane.db.listen import EVENTS, TOKENS, Listener
 from farhand_control_plane.db.pool import Database
+from farhand_shared.errors import NotAllowed
 from farhand_shared.ids import InstanceId, ThreadId, TicketId
 
 # A comment this often keeps proxies from closing a quiet stream, and finds clients that are gone.
@@ -28,6 +29,7 @@ class EventStreams:
         self._waiting: dict[asyncio.Event, InstanceId] = {}
         self._closing = False
         listener.subscribe(EVENTS, self._wake)
+        listener.subscribe(TOKENS, lambda _: self._wake(""))  # each looks whether it was its own
 
     def _wake(self, payload: str) -> None:
         """Wake the streams of an instance; all of them when a telling may have been missed."""
@@ -46,16 +48,25 @@ class EventStreams:
         instance_id: InstanceId,
         after: int,
         *,
+        check: Callable[[], Awaitable[object]],
         thread_id: ThreadId | None = None,
         ticket_id: TicketId | None = None,
     ) -> AsyncIterator[bytes]:
-        """Yield server-sent events numbered above ``after`` until the server stops."""
+        """Yield server-sent events numbered above ``after`` until the server stops.
+
+        ``check`` raises NotAllowed once the caller is none any more; the stream ends before it
+        tells anything more. Who comes back is told why.
+        """
         news = asyncio.Event()
         self._waiting[news] = instance_id
         try:
             yield b": farhand events\n\n"  # the client sees at once that the stream is open
             while not self._closing:
                 news.clear()  # before reading: what comes meanwhile wakes the next round
+                try:
+                    await check()
+                except NotAllowed:
+                    return
                 async with self._database.transaction() as tx:
                     found = await events.read_after(
                         tx, instance_id, after, thread_id=thread_id, ticket_id=ticket_id,

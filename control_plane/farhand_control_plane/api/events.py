@@ -1,11 +1,12 @@
 """What happens, as it happens: server-sent events."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import APIRouter, Depends, Header, Query, Request
 from fastapi.responses import StreamingResponse
 
 from farhand_control_plane.api.access import Reader
+from farhand_control_plane.api.request_headers import headers_of
 from farhand_control_plane.api.services import Services, services_of
 from farhand_control_plane.db import events
 from farhand_shared.errors import InvalidInput
@@ -16,9 +17,18 @@ router = APIRouter(prefix="/v1/events", tags=["events"])
 _Services = Annotated[Services, Depends(services_of)]
 
 
-@router.get("", response_class=StreamingResponse)
+_STREAM: Final[dict[int | str, dict[str, Any]]] = {
+    200: {
+        "description": "after `data:` an Event each, with its `seq` as `id:`; comments in between",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.get("", response_class=StreamingResponse, responses=_STREAM)
 async def stream_events(
     caller: Reader,
+    request: Request,
     services: _Services,
     after: Annotated[
         int | None, Query(ge=0, description="start after this number; from now on when absent")
@@ -38,9 +48,11 @@ async def stream_events(
     if after is None:
         async with services.database.transaction() as tx:
             after = await events.last_seq(tx, caller.instance_id)
+    headers = headers_of(request.scope["headers"])
     stream = services.event_streams.stream(
         caller.instance_id,
         after,
+        check=lambda: services.authenticator.caller_of(request.method, headers),
         thread_id=None if thread_id is None else ThreadId(thread_id),
         ticket_id=None if ticket_id is None else TicketId(ticket_id),
     )

@@ -19,7 +19,7 @@ from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
 from farhand_control_plane.machines.execs import ExecRequest, Execs
 from farhand_control_plane.machines.following import Chunk
-from farhand_shared.errors import FarhandError, InvalidInput, NotFound
+from farhand_shared.errors import FarhandError, InvalidInput, NotAllowed, NotFound
 from farhand_shared.exec_frames import FrameKind, encode_json_frame
 from farhand_shared.exec_request import decode_exec_body
 from farhand_shared.ids import AttemptId, is_id
@@ -38,6 +38,7 @@ _ATTEMPTS: Final = "/v1/attempts/"
 _OUTPUT: Final = "/output"
 _OFFSET_DIGITS: Final = 18
 _WATCH_AFTER_S: Final = 0.5
+CHECK_AGAIN_S: Final = 10.0  # so long a revoked token or signed-out browser may go on reading
 _HEADERS: Final = [(b"content-type", b"application/octet-stream"), (b"cache-control", b"no-store")]
 
 
@@ -51,11 +52,13 @@ class ExecApp:
         authenticate: Authenticate,
         execs: Execs,
         body_within_s: float = BODY_WITHIN_S,
+        check_again_s: float = CHECK_AGAIN_S,
     ) -> None:
         self._inner = inner
         self._authenticate = authenticate
         self._execs = execs
         self._body_within_s = body_within_s
+        self._check_again_s = check_again_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -108,21 +111,35 @@ class ExecApp:
         check_any(caller, scopes)
         return caller
 
+    async def _see_still_allowed(self, scope: Scope) -> None:
+        """Raise NotAllowed when what the request presents opens nothing any more."""
+        try:
+            await self._authenticate(scope["method"], headers_of(scope["headers"]))
+        except NotAllowed:
+            raise
+        except FarhandError:
+            return  # the database is away; what a machine writes now need not wait for it
+
     async def _answer(
         self, frames: AsyncIterator[Chunk], scope: Scope, receive: Receive, send: Send
     ) -> None:
         """Stream the frames; an error before the first is an ordinary API error.
 
-        A client that goes away ends the answer, never the command.
+        A client that goes away ends the answer, never the command; so does a revocation.
         """
         started = False
         gone = _Disconnect(receive)
+        now = asyncio.get_running_loop().time
+        checked_at = now()
         try:
             async for chunk, is_last in frames:
                 if not started:
                     await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
                     started = True
                     gone.watch()
+                elif now() - checked_at > self._check_again_s:
+                    await self._see_still_allowed(scope)
+                    checked_at = now()
                 message = {"type": "http.response.body", "body": chunk, "more_body": not is_last}
                 await send(message)
         except FarhandError as error:

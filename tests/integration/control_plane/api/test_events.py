@@ -120,3 +120,24 @@ async def test_an_open_stream_does_not_hold_the_servers_stop(
         replica.event_streams.close()
         with pytest.raises(StopAsyncIteration):
             await anext(found)
+
+
+async def test_a_stream_ends_with_the_session_that_opened_it(
+    replica: Replica, live: httpx2.AsyncClient, sign_in
+) -> None:
+    browser, other = await sign_in(), await sign_in()
+    url = str(live.base_url).rstrip("/")
+    async with (
+        httpx2.AsyncClient(base_url=url, timeout=10) as page,
+        stream(page, browser.headers()) as found,
+        stream(page, other.headers()) as others,
+        asyncio.timeout(8),  # less than a heartbeat: it is told, not found out
+    ):
+        await emit(replica, "ticket_opened")
+        assert (await anext(found))["kind"] == "ticket_opened"
+        assert (await anext(others))["kind"] == "ticket_opened"
+        answer = await page.post("/v1/sign-out", headers={**browser.headers(), "Origin": url})
+        assert answer.status_code == 204
+        assert [event async for event in found] == []
+        await emit(replica, "ticket_closed")
+        assert (await anext(others))["kind"] == "ticket_closed"

@@ -60,8 +60,10 @@ class Client:
 
 
 @asynccontextmanager
-async def serving(lab, replica, **more) -> AsyncIterator[Client]:
+async def serving(lab, replica, *, revoked=(), **more) -> AsyncIterator[Client]:
     async def authenticate(_method, headers):
+        if headers.get("authorization") in revoked:
+            raise NotAuthenticated("cannot answer: revoked")
         scopes = {
             "Bearer exec": {Scope.EXEC},
             "Bearer read": {Scope.READ},
@@ -116,6 +118,37 @@ async def test_the_body_is_streamed_while_the_command_runs(lab):
         await reading
     assert seen.one(FrameKind.EXIT)["result"]["exit_code"] == 5
     assert seen.kinds[-1] is FrameKind.COMMITTED
+
+
+async def test_a_revoked_caller_reads_no_further_and_the_command_goes_on(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    revoked = set()
+    async with (
+        lab.daemon(machine, replica),
+        serving(lab, replica, revoked=revoked, check_again_s=0) as client,
+    ):
+        await client.exec(b"long")
+        seen = Seen()
+        reading = asyncio.create_task(client.frames(seen))
+        await lab.sees(lambda: machine.starts)
+        (job,) = machine.jobs.values()
+        job.write(b"before")
+        await lab.sees(lambda: seen.bytes_of() == b"before")
+        revoked.add("Bearer exec")
+        job.write(b"after")
+        await reading
+        assert seen.bytes_of() == b"before"
+        assert seen.one(FrameKind.ERROR)["code"] == "not_authenticated"
+        assert seen.kinds[-1] is FrameKind.ERROR
+        # Whoever is allowed finds the rest.
+        path = f"/v1/attempts/{seen.attempt_id}/output?stdout=6&stderr=0"
+        assert await client.send("GET", path, token="read") == 200
+        assert not job.cancelled.is_set()
+        job.end()
+        rest = await client.frames()
+    assert rest.bytes_of() == b"after"
 
 
 async def test_a_cut_body_is_resumed_from_offsets(lab):
