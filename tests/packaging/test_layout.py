@@ -32,6 +32,8 @@ def code_folders() -> list[Path]:
     found = set()
     for container in ("control_plane", "endpoint_daemon", "shared", "scripts"):
         for path in (ROOT / container).rglob("*.py"):
+            if {"node_modules", ".node"} & set(path.parts):  # others' code, here to build the page
+                continue
             generated = "farhand_proto" in path.parts
             # A migration is found by its number; the folder above says how they work.
             if path.name != "__init__.py" and path.parent.name != "versions" and not generated:
