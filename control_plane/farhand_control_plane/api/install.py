@@ -112,7 +112,7 @@ async def installer(request: Request, services: _Services) -> Response:
             return _script(offer.script(url))
 
 
-@router.get("/dist/{file}")
+@router.get("/dist/{file}", response_class=Response)
 async def download(file: str) -> Response:
     """Give one of the wheels that the installer names."""
     offer = await asyncio.to_thread(_dist.offer)
