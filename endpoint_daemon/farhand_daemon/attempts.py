@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from farhand_daemon.journal import Decision, Journal, nothing
+from farhand_daemon.journal import Decision, Journal, Told, nothing
 from farhand_daemon.journal_file import EntryState
 from farhand_daemon.supervisor.fork_client import SPOOL_FOLDER, ForkServer
 from farhand_daemon.supervisor.handle import CommandHandle, HandleState
@@ -128,18 +128,15 @@ class Attempts:
         """Have `told` called whenever one of them is over."""
         self._pool.orphans.on_end = told
 
-    async def start(
-        self,
-        attempt_id: str,
-        input_digest: bytes,
-        spec: SpawnSpec,
-        then: Callable[[], None] = nothing,
+    def start(
+        self, attempt_id: str, input_digest: bytes, spec: SpawnSpec, told: Told = nothing
     ) -> Decision:
         """Start an attempt unless its id was seen before; nothing is executed before the journal
-        is on disk. Returns when it is; start, output and end are told to the listener.
+        is on disk. The id is taken from now on; start, output and end are told to the listener.
 
-        `then` is called at the start itself, before anything is told of it and before this returns.
-        OSError: the journal (or a socket) cannot be had; nothing was started, the id stays free.
+        With STARTED, `told` is called once, before the listener: at the start itself, or with the
+        error when the journal cannot be written. Then, and when this raises OSError (no socket, no
+        room for a large request), nothing was started and the id is free again.
         """
         decision = self._journal.decide(attempt_id, input_digest)
         if decision is not Decision.STARTED:
@@ -147,23 +144,23 @@ class Attempts:
         # The supervisor prepares itself while the disk works.
         handle = self._pool.prepare(attempt_id, spec, input_digest)
 
-        def begin() -> None:
-            handle.go()
-            then()
+        def settled(error: OSError | None) -> None:
+            if error is None:
+                handle.go()
+            else:
+                self._forgotten.add(attempt_id)
+                handle.cancel(StopReason.CANCEL)
+            told(error)
 
-        try:
-            # From the flush itself: a task that waits for it would be a little later.
-            await self._journal.record_start(attempt_id, input_digest, then=begin)
-        except OSError:
-            self._forgotten.add(attempt_id)
-            handle.cancel(StopReason.CANCEL)
-            raise
+        # Told by the flush itself: a task that waits for it would be a little later.
+        self._journal.record_start(attempt_id, input_digest, settled)
         return Decision.STARTED
 
-    async def cancel(self, attempt_id: str, reason: StopReason) -> None:
-        """End an attempt: its end is told as always. An unknown id will never start (tombstone).
+    def cancel(self, attempt_id: str, reason: StopReason, told: Told = nothing) -> None:
+        """End an attempt: its end is told to the listener as always.
 
-        The process of one that was lost is ended too; nothing more is told of it.
+        An unknown id will never start; `told` is called once its tombstone is on disk, or with the
+        error. The process of one that was lost is ended too; nothing more is told of it.
         """
         handle = self.live.get(attempt_id)
         if handle is not None:
@@ -171,7 +168,7 @@ class Attempts:
         elif attempt_id in self.orphans:
             self._pool.orphans.end(attempt_id)
         else:
-            await self._journal.record_tombstone(attempt_id, reason.value)
+            self._journal.record_tombstone(attempt_id, reason.value, told)
 
     def status(self, attempt_id: str) -> AttemptStatus:
         """Say where an attempt stands."""
@@ -218,7 +215,7 @@ class Attempts:
         handle.release()
         self._journal.record_receipt(attempt_id, result_hash, handle.remove_spool)
 
-    async def forget(self, attempt_id: str) -> None:
+    def forget(self, attempt_id: str) -> None:
         """The server keeps nothing of it: end it if it runs, and tell the listener nothing more."""
         self._pool.orphans.end(attempt_id)
         handle = self.live.get(attempt_id)

@@ -133,7 +133,7 @@ class Daemon:
         await asyncio.gather(stopping, again, return_exceptions=True)
 
     async def _stop(self, order: Leave | EndAll, warden: Warden) -> None:
-        await warden.stop(order.reason if isinstance(order, EndAll) else None)
+        warden.stop(order.reason if isinstance(order, EndAll) else None)
         if isinstance(order, EndAll):
             await _within(_END_S, warden.ended())
         if self._link.may_start:  # without a link nothing can be delivered now
@@ -145,7 +145,7 @@ class Daemon:
         _say(f"cannot stay connected: {reason} ({bye.code}); {way_back(bye.code)}")
         self._log.write("not_wanted", code=bye.code, message=bye.message)
         if bye.code == "revoked":
-            await warden.stop(StopReason.CANCEL)
+            warden.stop(StopReason.CANCEL)
             await _within(_END_S, warden.ended())
         return EXIT_NOT_WANTED
 

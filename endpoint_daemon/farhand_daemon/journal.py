@@ -31,10 +31,12 @@ _COMPACT_BYTES = 8 << 20  # rewriting fewer is not worth a file
 _RECEIPTS_WAIT_S = 1.0  # a receipt lost in a crash has the server asked once more, no more
 
 
-_Waiting = tuple[bytes, "asyncio.Future[None]", Callable[[], None]]  # line, durable, then
+# Called once: None when it is on disk, else why it never will be.
+Told = Callable[[OSError | None], None]
+_Waiting = tuple[str, bytes, Told]  # attempt, line
 
 
-def nothing() -> None:
+def nothing(error: OSError | None) -> None:
     """Do nothing: for who has nothing to be told."""
 
 
@@ -101,26 +103,24 @@ class Journal:
             return Decision.CONFLICT
         return Decision.EXISTING
 
-    async def record_start(
-        self, attempt_id: str, input_digest: bytes, then: Callable[[], None] = nothing
-    ) -> None:
-        """Write that this attempt is started; on disk when it returns.
+    def record_start(self, attempt_id: str, input_digest: bytes, told: Told) -> None:
+        """Write that this attempt is started; `told` is called the moment that is on disk.
 
-        `then` is called the moment it is on disk. OSError: it is not in the journal and must not be
-        started. The id is taken from the moment of the call, so that a second offer meanwhile is
-        already EXISTING.
+        Told an error: it is not in the journal and must not be started. The id is taken from the
+        moment of the call, so that a second offer meanwhile is already EXISTING.
         """
         if attempt_id in self.entries:
             raise ValueError(f"cannot journal {attempt_id}: it is in the journal already")
         entry = self._new(EntryState.JOURNALLED, input_digest=input_digest)
-        await self._record(attempt_id, entry, start_line(attempt_id, entry), then)
+        self._record(attempt_id, entry, start_line(attempt_id, entry), told)
 
-    async def record_tombstone(self, attempt_id: str, reason: str) -> None:
-        """Write that this attempt must never start; on disk when it returns. Known ids stay."""
+    def record_tombstone(self, attempt_id: str, reason: str, told: Told) -> None:
+        """Write that this attempt must never start. An id that is known stays what it is."""
         if attempt_id in self.entries:
+            told(None)
             return
         entry = self._new(EntryState.TOMBSTONED, reason=reason)
-        await self._record(attempt_id, entry, tombstone_line(attempt_id, entry), nothing)
+        self._record(attempt_id, entry, tombstone_line(attempt_id, entry), told)
 
     def record_receipt(self, attempt_id: str, result_hash: bytes, then: Callable[[], None]) -> None:
         """Note that the server has the result; `then` is called once that is on disk.
@@ -169,18 +169,10 @@ class Journal:
             reason=reason,
         )
 
-    async def _record(
-        self, attempt_id: str, entry: JournalEntry, line: bytes, then: Callable[[], None]
-    ) -> None:
-        durable: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    def _record(self, attempt_id: str, entry: JournalEntry, line: bytes, told: Told) -> None:
         self.entries[attempt_id] = entry
-        self._waiting.append((line, durable, then))
+        self._waiting.append((attempt_id, line, told))
         self._begin_flush()
-        try:
-            await asyncio.shield(durable)
-        except OSError:
-            del self.entries[attempt_id]
-            raise
 
     def _begin_flush(self) -> None:
         """Flush soon: whoever comes in the same turn of the loop shares the flush."""
@@ -201,7 +193,7 @@ class Journal:
         starts, self._waiting = self._waiting, []
         receipts, self._receipts = self._receipts, []
         batch = _Batch(starts, receipts)
-        content = b"".join([line for line, _, _ in starts] + [line for line, _ in receipts])
+        content = b"".join([line for _, line, _ in starts] + [line for line, _ in receipts])
         compact = self._size - self._compacted_size > _COMPACT_BYTES
         if len(starts) == 1 and not compact:
             self._settle(batch, self._write(content, None))
@@ -243,14 +235,10 @@ class Journal:
     def _settle(self, batch: _Batch, error: OSError | None) -> None:
         """Tell those who wait how the flush went, and flush for those who came meanwhile."""
         flushing, self._flushing = self._flushing, None
-        for _, durable, then in batch.starts:
-            if error is None:
-                then()
-            if not durable.done():
-                if error is None:
-                    durable.set_result(None)
-                else:
-                    durable.set_exception(error)
+        for attempt_id, _, told in batch.starts:
+            if error is not None:
+                del self.entries[attempt_id]
+            told(error)
         if error is None:
             for _, then in batch.receipts:
                 then()

@@ -7,8 +7,8 @@ authorises queued work again before it offers it once more.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from farhand_daemon import reports, results
 from farhand_daemon.attempts import Attempts
@@ -74,7 +74,6 @@ class Warden:
         self._attempts: Attempts | None = None
         self._queue: deque[StartOffered] = deque()
         self._running: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
         self._space_problem: str | None = None
         self._space_again_at = 0.0
@@ -112,10 +111,19 @@ class Warden:
     def perform(self, action: DaemonAction) -> None:
         """Begin one action of the link; actions about the same attempt take effect in order.
 
-        What has to wait for the disk goes on as a task: tasks take their first step in the order
-        of their making, and that step already fixes the attempt's fate (see ``Attempts``). So
-        several starts share one flush of the journal.
+        Each fixes the attempt's fate at once. What has to wait for the disk is told later, and
+        several starts share one flush of the journal (see ``Attempts``).
         """
+        try:
+            self._perform(action)
+        except Exception as fault:
+            # A fault of ours is seen; its attempt stays unanswered, so the server asks again.
+            self._log.write("internal_error", kind=type(fault).__name__, message=str(fault))
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": f"the warden failed at {type(action).__name__}", "exception": fault}
+            )
+
+    def _perform(self, action: DaemonAction) -> None:
         match action:
             case Acknowledged(attempt_id=attempt_id, stream=stream, offset=offset):
                 if handle := self._store.live.get(attempt_id):
@@ -123,11 +131,11 @@ class Warden:
             case StartOffered():
                 self._consider(action)
             case CancelAttempt():
-                self._spawn(self._cancel(action))
+                self._cancel(action)
             case ResultAcknowledged():
                 self._take_receipt(action)
             case ForgetAttempt(attempt_id=attempt_id):
-                self._spawn(self._forget(attempt_id))
+                self._forget(attempt_id)
             case Welcomed():
                 self._start_queued()
             case DigestConflict(attempt_id=attempt_id):
@@ -137,20 +145,6 @@ class Warden:
                 self._log.write("approval_ignored", attempt=attempt_id)
             case Closed() | DrainRequested():
                 return  # the stream's own business
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name="warden")
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
-
-    def _over(self, task: asyncio.Task[None]) -> None:
-        """Let a fault of ours be seen; its attempt stays unanswered, so the server asks again."""
-        self._tasks.discard(task)
-        if not task.cancelled() and (fault := task.exception()) is not None:
-            self._log.write("internal_error", kind=type(fault).__name__, message=str(fault))
-            asyncio.get_running_loop().call_exception_handler(
-                {"message": "a task of the warden failed", "exception": fault, "task": task}
-            )
 
     def _consider(self, offered: StartOffered) -> None:
         offer = offered.offer
@@ -217,10 +211,6 @@ class Warden:
         return self._space_problem
 
     def _launch(self, offer: Offer, plan: Plan) -> None:
-        self._running.add(offer.attempt_id)
-        self._spawn(self._start(offer, plan))
-
-    async def _start(self, offer: Offer, plan: Plan) -> None:
         attempt_id = offer.attempt_id
         spec = SpawnSpec(
             argv=plan.argv,
@@ -230,32 +220,43 @@ class Warden:
             grace_ms=plan.grace_ms,
         )
 
-        def allowed() -> None:
-            self._link.decision(
-                Decision(
-                    attempt_id=attempt_id,
-                    verdict=Verdict.ALLOW,
-                    plan_hash=plan.digest(),
-                    tier=offer.tier,
-                )
-            )
+        def told(error: OSError | None) -> None:
+            if error is None:
+                self._allow(offer, plan)
+            else:
+                self._running.discard(attempt_id)
+                self._refuse_unwritten(offer, error)
 
+        self._running.add(attempt_id)
         try:
-            decision = await self._store.start(attempt_id, offer.input_digest, spec, then=allowed)
+            decision = self._store.start(attempt_id, offer.input_digest, spec, told)
         except OSError as error:
             self._running.discard(attempt_id)
-            reason = (
-                f"cannot start: the journal cannot be written: {error.strerror or error}; "
-                "make room on the machine's disk, then ask for it again"
-            )
-            self._refuse(offer, Deny(reason_code="journal_failed", message=reason))
+            self._refuse_unwritten(offer, error)
             return
-        if decision is StartDecision.STARTED:
-            self._log.write("started", attempt=attempt_id, command=offer.command_id)
-            self.wake()
-        else:
+        if decision is not StartDecision.STARTED:
             self._running.discard(attempt_id)
             self._answer_known(offer, decision)
+
+    def _allow(self, offer: Offer, plan: Plan) -> None:
+        """Report the verdict: the journal is on disk and the command is starting."""
+        self._link.decision(
+            Decision(
+                attempt_id=offer.attempt_id,
+                verdict=Verdict.ALLOW,
+                plan_hash=plan.digest(),
+                tier=offer.tier,
+            )
+        )
+        self.wake()
+        self._log.write("started", attempt=offer.attempt_id, command=offer.command_id)
+
+    def _refuse_unwritten(self, offer: Offer, error: OSError) -> None:
+        reason = (
+            f"cannot start: the journal cannot be written: {error.strerror or error}; "
+            "make room on the machine's disk, then ask for it again"
+        )
+        self._refuse(offer, Deny(reason_code="journal_failed", message=reason))
 
     def _answer_known(self, offer: Offer, decision: StartDecision) -> None:
         """Answer an offer whose id the journal knows: nothing is started a second time."""
@@ -276,26 +277,26 @@ class Warden:
         else:
             self._finish(attempt_id, _RECEIPTED)
 
-    async def _cancel(self, action: CancelAttempt) -> None:
+    def _cancel(self, action: CancelAttempt) -> None:
         attempt_id = action.attempt_id
         self._log.write("cancelled", attempt=attempt_id, reason=action.reason)
         self._queue = deque(o for o in self._queue if o.offer.attempt_id != attempt_id)
-        if attempt_id in self._store.live:
-            await self._store.cancel(attempt_id, StopReason.CANCEL)  # its end is the answer
-            return
-        if attempt_id in self._store.orphans:
-            await self._store.cancel(attempt_id, StopReason.CANCEL)  # the server has its result
+        if attempt_id in self._store.live or attempt_id in self._store.orphans:
+            # Its end is the answer; of an orphan the server has the result already.
+            self._store.cancel(attempt_id, StopReason.CANCEL)
             return
         if self._store.is_receipted(attempt_id):
             self._finish(attempt_id, _RECEIPTED)
             return
-        try:
-            await self._store.cancel(attempt_id, StopReason.CANCEL)  # leaves a tombstone
-        except OSError as error:
-            # Unanswered: the server says it again after the next Hello.
-            self._log.write("tombstone_failed", attempt=attempt_id, reason=str(error))
-            return
-        self._finish(attempt_id, results.cancelled_before_start())
+
+        def tombstoned(error: OSError | None) -> None:
+            if error is None:
+                self._finish(attempt_id, results.cancelled_before_start())
+            else:
+                # Unanswered: the server says it again after the next Hello.
+                self._log.write("tombstone_failed", attempt=attempt_id, reason=str(error))
+
+        self._store.cancel(attempt_id, StopReason.CANCEL, tombstoned)
 
     def _take_receipt(self, action: ResultAcknowledged) -> None:
         if not action.same:
@@ -303,10 +304,10 @@ class Warden:
         self._store.acknowledge_result(action.attempt_id, action.result_hash)
         self._changed.set()
 
-    async def _forget(self, attempt_id: str) -> None:
+    def _forget(self, attempt_id: str) -> None:
         self._log.write("forgotten_by_server", attempt=attempt_id)
         self._queue = deque(o for o in self._queue if o.offer.attempt_id != attempt_id)
-        await self._store.forget(attempt_id)
+        self._store.forget(attempt_id)
         self._running.discard(attempt_id)  # its end is told to nobody
         self._changed.set()
 
@@ -403,12 +404,12 @@ class Warden:
 
     # The end of the daemon
 
-    async def stop(self, reason: StopReason | None) -> None:
+    def stop(self, reason: StopReason | None) -> None:
         """Start nothing more; with a reason also end what runs (TERM, grace, KILL)."""
         self._stopping = True
         if reason is not None:
             for attempt_id in [*self._running, *self._store.orphans]:
-                await self._store.cancel(attempt_id, reason)
+                self._store.cancel(attempt_id, reason)
 
     async def ended(self) -> None:
         """Return when no command runs any more, nor what is being ended of one that was lost."""

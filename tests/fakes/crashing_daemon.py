@@ -70,14 +70,16 @@ async def main(state_dir: Path, point: str) -> None:
     )
     pool, journal = attempts._pool, attempts._journal
     if point == "running":
-        await attempts.start("victim", DIGEST, spec)
+        attempts.start("victim", DIGEST, spec)
         await deaf.started.wait()
     elif point == "prepared":
         pool.prepare("victim", spec, DIGEST)
         await until(lambda: any((state_dir / "spool").iterdir()))  # the supervisor makes it
     else:
         handle = pool.prepare("victim", spec, DIGEST)
-        await journal.record_start("victim", DIGEST)
+        flushed = asyncio.Event()
+        journal.record_start("victim", DIGEST, lambda error: flushed.set())
+        await flushed.wait()
         if point == "go":
             # GO itself would wait for that.
             await until(lambda: handle.connection is not None and handle.connection.ready)

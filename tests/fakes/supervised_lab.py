@@ -119,7 +119,7 @@ class Lab:
 
     async def start(self, spec: SpawnSpec, attempt_id: str | None = None) -> CommandHandle:
         attempt_id = attempt_id or str(uuid.uuid4())
-        decision = await self.attempts.start(attempt_id, b"d" * 32, spec)
+        decision = self.attempts.start(attempt_id, b"d" * 32, spec)
         assert decision is Decision.STARTED
         return self.attempts.live[attempt_id]
 

@@ -2,21 +2,35 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
-from farhand_daemon.journal import Decision, Journal
+from farhand_daemon.journal import Decision, Journal, Told
 from farhand_daemon.journal_file import EntryState, read_journal, write_journal
 
 DIGEST, OTHER = b"d" * 32, b"e" * 32
 DAY_MS = 24 * 3600 * 1000
 
+_Fact = TypeVar("_Fact", bytes, str)
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "journal"
+
+
+async def recorded(
+    record: Callable[[str, _Fact, Told], None], attempt_id: str, fact: _Fact
+) -> None:
+    """Return once the fact is on disk; raise the error that keeps it from there."""
+    told: asyncio.Future[OSError | None] = asyncio.get_running_loop().create_future()
+    record(attempt_id, fact, told.set_result)
+    if (error := await told) is not None:
+        raise error
 
 
 async def reopened(journal: Journal, path: Path) -> Journal:
@@ -27,7 +41,7 @@ async def reopened(journal: Journal, path: Path) -> Journal:
 async def test_recorded_start_is_in_the_file_when_the_call_returns(path: Path) -> None:
     journal = Journal.open(path)
     assert journal.decide("a", DIGEST) is Decision.STARTED
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     on_disk = read_journal(path)
     assert on_disk.entries["a"].state is EntryState.JOURNALLED
     assert on_disk.entries["a"].input_digest == DIGEST
@@ -36,7 +50,7 @@ async def test_recorded_start_is_in_the_file_when_the_call_returns(path: Path) -
 
 async def test_same_id_again_is_existing_and_with_another_input_a_conflict(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     for _ in range(2):
         assert journal.decide("a", DIGEST) is Decision.EXISTING
         assert journal.decide("a", OTHER) is Decision.CONFLICT
@@ -46,7 +60,7 @@ async def test_same_id_again_is_existing_and_with_another_input_a_conflict(path:
 
 async def test_id_is_taken_while_its_entry_is_still_being_written(path: Path) -> None:
     journal = Journal.open(path)
-    writing = asyncio.create_task(journal.record_start("a", DIGEST))
+    writing = asyncio.create_task(recorded(journal.record_start, "a", DIGEST))
     await asyncio.sleep(0)
     assert journal.decide("a", DIGEST) is Decision.EXISTING
     await writing
@@ -55,7 +69,7 @@ async def test_id_is_taken_while_its_entry_is_still_being_written(path: Path) ->
 
 async def test_tombstone_survives_and_refuses(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_tombstone("a", "cancel")
+    await recorded(journal.record_tombstone, "a", "cancel")
     journal = await reopened(journal, path)
     assert journal.decide("a", DIGEST) is Decision.TOMBSTONED
     assert journal.entries["a"].reason == "cancel"
@@ -64,21 +78,21 @@ async def test_tombstone_survives_and_refuses(path: Path) -> None:
 
 async def test_tombstone_changes_nothing_for_a_known_id(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
-    await journal.record_tombstone("a", "cancel")
+    await recorded(journal.record_start, "a", DIGEST)
+    await recorded(journal.record_tombstone, "a", "cancel")
     assert journal.decide("a", DIGEST) is Decision.EXISTING
     await journal.close()
 
 
 async def test_receipt_keeps_digest_and_hash_and_calls_back_once_synced(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     called: list[EntryState] = []
     journal.record_receipt(
         "a", b"hash", lambda: called.append(read_journal(path).entries["a"].state)
     )
     assert called == []
-    await journal.record_start("b", DIGEST)  # its flush carries the receipt
+    await recorded(journal.record_start, "b", DIGEST)  # its flush carries the receipt
     await asyncio.sleep(0)
     assert called == [EntryState.RECEIPTED]
     journal = await reopened(journal, path)
@@ -89,7 +103,7 @@ async def test_receipt_keeps_digest_and_hash_and_calls_back_once_synced(path: Pa
 
 async def test_receipt_alone_is_flushed_by_close(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     called: list[bool] = []
     journal.record_receipt("a", b"hash", lambda: called.append(True))
     await journal.close()
@@ -110,7 +124,7 @@ async def test_many_starts_at_once_share_their_flushes(
         real(fd)
 
     monkeypatch.setattr(os, "fdatasync", counted)
-    await asyncio.gather(*(journal.record_start(f"a{n}", DIGEST) for n in range(200)))
+    await asyncio.gather(*(recorded(journal.record_start, f"a{n}", DIGEST) for n in range(200)))
     assert syncs < 20
     assert len(read_journal(path).entries) == 200
     await journal.close()
@@ -121,7 +135,7 @@ async def test_identity_stays_and_counter_never_goes_back(path: Path) -> None:
     identity = journal.journal_id
     counters = []
     for n in range(3):
-        await journal.record_start(f"a{n}", DIGEST)
+        await recorded(journal.record_start, f"a{n}", DIGEST)
         counters.append(journal.counter)
         journal = await reopened(journal, path)
         counters.append(journal.counter)
@@ -132,9 +146,9 @@ async def test_identity_stays_and_counter_never_goes_back(path: Path) -> None:
 
 async def test_every_cut_of_the_last_line_leaves_the_rest(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     whole_before = path.read_bytes()
-    await journal.record_start("b", DIGEST)
+    await recorded(journal.record_start, "b", DIGEST)
     identity = journal.journal_id
     await journal.close()
     content = path.read_bytes()
@@ -143,7 +157,7 @@ async def test_every_cut_of_the_last_line_leaves_the_rest(path: Path) -> None:
         journal = Journal.open(path)
         assert set(journal.entries) == {"a"}
         assert journal.journal_id == identity  # the cut start was promised to nobody
-        await journal.record_start("c", DIGEST)
+        await recorded(journal.record_start, "c", DIGEST)
         journal = await reopened(journal, path)
         assert set(journal.entries) == {"a", "c"}
         await journal.close()
@@ -154,7 +168,7 @@ async def test_damage_before_the_end_takes_a_new_identity_and_keeps_what_is_whol
 ) -> None:
     journal = Journal.open(path)
     for name in ("a", "b", "c"):
-        await journal.record_start(name, DIGEST)
+        await recorded(journal.record_start, name, DIGEST)
     identity = journal.journal_id
     await journal.close()
     lines = path.read_bytes().splitlines(keepends=True)
@@ -180,10 +194,10 @@ async def test_lost_journal_has_another_identity(path: Path) -> None:
 
 async def test_old_receipts_go_and_open_starts_stay(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("open", DIGEST)
-    await journal.record_start("done", DIGEST)
+    await recorded(journal.record_start, "open", DIGEST)
+    await recorded(journal.record_start, "done", DIGEST)
     journal.record_receipt("done", b"hash", lambda: None)
-    await journal.record_tombstone("gone", "cancel")
+    await recorded(journal.record_tombstone, "gone", "cancel")
     at_ms = journal.entries["done"].at_ms
     await journal.close()
     kept = Journal.open(path, now_ms=at_ms + 29 * DAY_MS)
@@ -198,10 +212,10 @@ async def test_old_receipts_go_and_open_starts_stay(path: Path) -> None:
 
 async def test_compaction_keeps_every_fact(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
-    await journal.record_start("b", OTHER)
+    await recorded(journal.record_start, "a", DIGEST)
+    await recorded(journal.record_start, "b", OTHER)
     journal.record_receipt("b", b"hash", lambda: None)
-    await journal.record_tombstone("c", "cancel")
+    await recorded(journal.record_tombstone, "c", "cancel")
     await journal.close()
     before = read_journal(path)
     write_journal(path, before.journal_id, before.counter, before.entries.items())
@@ -218,7 +232,7 @@ async def test_large_journal_is_compacted_while_it_is_used(
     journal = Journal.open(path)
     sizes = []
     for n in range(300):
-        await journal.record_start(f"a{n}", DIGEST)
+        await recorded(journal.record_start, f"a{n}", DIGEST)
         journal.record_receipt(f"a{n}", b"hash", lambda: None)
         sizes.append(path.stat().st_size)
     assert any(later < earlier for earlier, later in pairwise(sizes))
@@ -231,7 +245,7 @@ async def test_large_journal_is_compacted_while_it_is_used(
 
 async def test_crash_while_compacting_leaves_the_old_journal(path: Path) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     await journal.close()
     path.with_suffix(".new").write_bytes(b"half of")
     journal = Journal.open(path)
@@ -243,7 +257,7 @@ async def test_start_that_cannot_be_written_is_an_error_and_leaves_no_trace(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal = Journal.open(path)
-    await journal.record_start("a", DIGEST)
+    await recorded(journal.record_start, "a", DIGEST)
     real = os.write
 
     def full(fd: int, data: bytes) -> int:
@@ -252,10 +266,10 @@ async def test_start_that_cannot_be_written_is_an_error_and_leaves_no_trace(
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space"):
-        await journal.record_start("b", DIGEST)
+        await recorded(journal.record_start, "b", DIGEST)
     assert journal.decide("b", DIGEST) is Decision.STARTED
     monkeypatch.undo()
-    await journal.record_start("c", DIGEST)
+    await recorded(journal.record_start, "c", DIGEST)
     identity = journal.journal_id
     journal = await reopened(journal, path)
     assert set(journal.entries) == {"a", "c"}

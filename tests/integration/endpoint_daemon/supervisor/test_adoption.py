@@ -97,7 +97,7 @@ async def test_command_outlives_its_daemon_and_is_adopted(crash: Crash) -> None:
     assert handle.state is HandleState.RUNNING
     assert handle.started is not None
     assert attempts.status("victim").state is AttemptState.STARTED
-    assert await attempts.start("victim", DIGEST, crash.lab.spec("true")) is Decision.EXISTING
+    assert attempts.start("victim", DIGEST, crash.lab.spec("true")) is Decision.EXISTING
     (crash.folder / "fifo").write_text("go\n")
     record = await ended(handle)
     assert (record.reason, record.exit_code) == (Reason.EXIT, 7)
@@ -136,7 +136,7 @@ async def test_adopted_command_can_be_cancelled_with_all_it_started(crash: Crash
     await crash.daemon_runs("sleep 1001 & sleep 1002")
     await crash.kill_daemon()
     attempts = await crash.lab.open()
-    await attempts.cancel("victim", StopReason.CANCEL)
+    attempts.cancel("victim", StopReason.CANCEL)
     record = await ended(attempts.live["victim"])
     assert record.reason is Reason.CANCEL
     assert not crash.lab.processes()
@@ -192,7 +192,7 @@ async def test_without_go_nothing_runs(crash: Crash, point: str) -> None:
     if point == "journalled":  # it may have run, for all that can be known: never again
         assert attempts.status("victim").state is AttemptState.INDETERMINATE
         assert attempts.live["victim"].loss is not None
-        decision = await attempts.start("victim", DIGEST, crash.lab.spec("true"))
+        decision = attempts.start("victim", DIGEST, crash.lab.spec("true"))
         assert decision is Decision.EXISTING
     else:
         assert attempts.status("victim").state is AttemptState.UNKNOWN
@@ -364,7 +364,7 @@ async def test_what_was_decided_is_known_after_a_restart(crash: Crash) -> None:
     lab = crash.lab
     attempts = await lab.open()
     journal_id, counter = attempts.journal_id, attempts.counter
-    await attempts.cancel("never-seen", StopReason.CANCEL)
+    attempts.cancel("never-seen", StopReason.CANCEL)
     handle = await lab.start(lab.spec("true"), "kept")
     await ended(handle)
     handle = await lab.start(lab.spec("true"), "delivered")
@@ -382,10 +382,10 @@ async def test_what_was_decided_is_known_after_a_restart(crash: Crash) -> None:
     assert attempts.status("delivered").result_hash == b"hash"
     assert set(attempts.live) == {"victim", "kept"}
     spec = lab.shell(f"echo x >> {crash.folder}/count")
-    assert await attempts.start("never-seen", DIGEST, spec) is Decision.TOMBSTONED
+    assert attempts.start("never-seen", DIGEST, spec) is Decision.TOMBSTONED
     for known in ("kept", "delivered"):
-        assert await attempts.start(known, DIGEST, spec) is Decision.EXISTING
-        assert await attempts.start(known, b"e" * 32, spec) is Decision.CONFLICT
+        assert attempts.start(known, DIGEST, spec) is Decision.EXISTING
+        assert attempts.start(known, b"e" * 32, spec) is Decision.CONFLICT
     assert crash.lines("count") == 0
     assert [p.stem for p in (lab.state_dir / "spool").iterdir() if p.stem == "delivered"] == []
 
@@ -394,7 +394,7 @@ async def test_forgotten_attempt_is_ended_and_never_told(crash: Crash) -> None:
     await crash.daemon_runs("exec sleep 1000")
     await crash.kill_daemon()
     attempts = await crash.lab.open()
-    await attempts.forget("victim")
+    attempts.forget("victim")
     await until(lambda: "victim" not in attempts.live)
     assert not crash.lab.processes()
     assert crash.lab.recorder.told == []

@@ -48,7 +48,7 @@ async def test_exit_code_after_our_term_stands_apart_from_the_reason(
     script = "trap 'echo bye; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     handle = await lab.start(lab.shell(script))
     await said(lab, handle, b"ready")
-    await lab.attempts.cancel(handle.attempt_id, reason)
+    lab.attempts.cancel(handle.attempt_id, reason)
     record = await ended(handle)
     assert (record.reason.value, record.exit_code, record.signal) == (reason.value, 0, None)
     assert read_all(handle, Stream.STDOUT) == b"ready\nbye\n"

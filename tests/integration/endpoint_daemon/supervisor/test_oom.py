@@ -50,7 +50,7 @@ async def test_only_the_greedy_command_dies_and_the_reason_is_oom(
     assert quiet.record is None
     record, _, _ = await lab.run(lab.shell("kill -9 $$"))
     assert record.reason is Reason.SIGNAL  # the count has not moved since
-    await lab.attempts.forget(quiet.attempt_id)
+    lab.attempts.forget(quiet.attempt_id)
     await until(lambda: quiet.attempt_id not in lab.attempts.live)
     await lab.attempts.close(quit_leftovers=True)
     await until(lambda: not lab.supervisors())

@@ -37,7 +37,7 @@ async def test_a_process_is_remembered_after_the_receipt_and_ended_by_a_cancel(l
     assert attempts.status(handle.attempt_id).state is AttemptState.RECEIPTED
     assert attempts.orphans == [handle.attempt_id]
     assert lab.processes()
-    await attempts.cancel(handle.attempt_id, CANCEL)
+    attempts.cancel(handle.attempt_id, CANCEL)
     assert attempts.ending_orphans
     await until(lambda: not lab.processes())
     await until(lambda: not attempts.orphans)
@@ -106,7 +106,7 @@ async def test_the_next_daemon_knows_it_and_can_end_it(lab: Lab) -> None:
     attempts = await lab.open()
     assert handle.attempt_id not in attempts.live
     assert attempts.orphans == [handle.attempt_id]
-    await attempts.cancel(handle.attempt_id, CANCEL)
+    attempts.cancel(handle.attempt_id, CANCEL)
     await until(lambda: not lab.processes())
     await until(lambda: not files(lab))
 
@@ -114,7 +114,7 @@ async def test_the_next_daemon_knows_it_and_can_end_it(lab: Lab) -> None:
 async def test_an_ending_goes_on_after_a_restart(lab: Lab) -> None:
     handle = await orphan(lab, "trap '' TERM")
     lab.attempts.acknowledge_result(handle.attempt_id, b"h")
-    await lab.attempts.cancel(handle.attempt_id, CANCEL)  # its grace is longer than this daemon
+    lab.attempts.cancel(handle.attempt_id, CANCEL)  # its grace is longer than this daemon
     await lab.close()
     assert lab.processes()
     await lab.open()
