@@ -163,7 +163,8 @@ def _plan_in_cwd(argv: tuple[bytes, ...], spec: CommandSpec, machine: MachineFil
         asked = os.path.join(roots[0], spec.cwd)  # noqa: PTH118 - bytes; absolute stays as it is
     cwd = os.path.realpath(asked)
     # Denied before missing: whether something exists outside the roots is nobody's business.
-    if not any(_beneath(cwd, os.path.realpath(root)) for root in roots):
+    # The default is a root itself.
+    if spec.cwd is not None and not any(_beneath(cwd, os.path.realpath(root)) for root in roots):
         return Deny(
             reason_code="cwd_denied",
             message=f"cannot start: working directory {shown(asked)} is outside the allowed "

@@ -3,17 +3,16 @@
 Text loses U+0000 and lone surrogates here, because no database column and no terminal wants them.
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final, NoReturn, TypeVar
 
 from farhand_proto.v1 import link_pb2 as pb
 from farhand_shared.errors import ProtocolError
+from farhand_shared.ids import is_id
 from farhand_shared.link_events import Stream
 
 OFFSET_MAX: Final = 1 << 62  # offset + length stays inside the database's signed 64 bits
 _HASH_BYTES: Final = 32
-_IS_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}").fullmatch
 
 STREAM_TO_PB: Final = {
     Stream.STDOUT: pb.STREAM_STDOUT,
@@ -39,7 +38,7 @@ def required(value: _Value, field: str) -> _Value:
 
 def id_of(value: str, field: str) -> str:
     """Return an id in canonical text form."""
-    if _IS_ID(value) is None:
+    if not is_id(value):
         broken(field, "it is not an id" if value else "it is missing")
     return value
 

@@ -59,7 +59,7 @@ class RunningCommand:
         self._reason: str | None = None
         self._begun = self._ended = 0.0
         self._held_until: float | None = None
-        self._ooms_before = 0  # counted before GO, like all that can be done before
+        self._ooms_before = 0
         self._survivors = 0
         self.clean = False
         try:
@@ -78,7 +78,6 @@ class RunningCommand:
                 errno=error.errno,
             )
             return
-        self._ooms_before = process.oom.read()
         try:
             self._launch = Launch(argv, env, cwd, _number(facts["umask"]))
         except SpawnFailure as failure:
@@ -146,6 +145,8 @@ class RunningCommand:
             return 0
         self._begun = time.monotonic()
         self._held_until = self._begun + _HOLD_START_S
+        # After the spawn, which it would delay: nothing runs out of memory so early.
+        self._ooms_before = process.oom.read()
         self._started = {
             "pid": pid,
             "start_time": process_identity.start_time(pid) or 0,
