@@ -144,7 +144,7 @@ class Lab:
 
     async def exec(self, replica: MachineService, machine: str, *argv: str, **how: Any) -> Seen:
         async with asyncio.timeout(60):
-            return await collect(replica.execs.run(self.request(machine, *argv, **how)))
+            return await collect(await replica.execs.run(self.request(machine, *argv, **how)))
 
     async def start(
         self, replica: MachineService, machine: str, *argv: str, **how: Any
@@ -158,9 +158,12 @@ class Lab:
         self, replica: MachineService, machine: str, *argv: str, **how: Any
     ) -> tuple[Seen, "asyncio.Task[Seen]"]:
         """Start an exec in the background."""
-        seen = Seen()
-        frames = replica.execs.run(self.request(machine, *argv, **how))
-        return seen, asyncio.create_task(collect(frames, seen))
+        seen, request = Seen(), self.request(machine, *argv, **how)
+
+        async def run() -> Seen:
+            return await collect(await replica.execs.run(request), seen)
+
+        return seen, asyncio.create_task(run())
 
     async def enqueue(self, machine: FakeMachine, *argv: str, **more: Any) -> commands.Enqueued:
         words = tuple(word.encode() for word in argv)

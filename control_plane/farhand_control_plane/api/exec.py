@@ -6,7 +6,7 @@ whole path of a short command.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -31,6 +31,7 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+_Frames = AsyncGenerator[Chunk, None]
 
 EXEC_PATH: Final = "/v1/exec"
 BODY_MAX_BYTES: Final = 24 * MIB  # a specification of 6 MiB with every byte escaped, and some room
@@ -71,12 +72,12 @@ class ExecApp:
                 return
         await self._inner(scope, receive, send)
 
-    async def _exec(self, scope: Scope, receive: Receive) -> AsyncIterator[Chunk]:
+    async def _exec(self, scope: Scope, receive: Receive) -> _Frames:
         caller = await self._caller(scope, TokenScope.EXEC)
         body = decode_exec_body(
             await read_body(receive, limit_bytes=BODY_MAX_BYTES, within_s=self._body_within_s)
         )
-        frames = self._execs.run(
+        return await self._execs.run(
             ExecRequest(
                 instance_id=caller.instance_id,
                 member_id=caller.member_id,
@@ -85,26 +86,20 @@ class ExecApp:
                 wait_offline=body.wait_offline,
             )
         )
-        async with aclosing(frames):
-            async for chunk in frames:
-                yield chunk
 
-    async def _output(self, scope: Scope, attempt_id: str) -> AsyncIterator[Chunk]:
+    async def _output(self, scope: Scope, attempt_id: str) -> _Frames:
         # Whoever may read sees the same as text in /v1/commands; the machine must be their own.
         caller = await self._caller(scope, TokenScope.EXEC, TokenScope.READ)
         if not is_id(attempt_id):
             raise NotFound("cannot follow the attempt: there is none of that id")
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
-        frames = self._execs.follow(
+        return await self._execs.follow(
             caller.instance_id,
             caller.member_id,
             AttemptId(attempt_id),
             stdout_offset=_offset(query, "stdout"),
             stderr_offset=_offset(query, "stderr"),
         )
-        async with aclosing(frames):
-            async for chunk in frames:
-                yield chunk
 
     async def _caller(self, scope: Scope, *scopes: TokenScope) -> Caller:
         caller = await self._authenticate(scope["method"], headers_of(scope["headers"]))
@@ -121,9 +116,9 @@ class ExecApp:
             return  # the database is away; what a machine writes now need not wait for it
 
     async def _answer(
-        self, frames: AsyncIterator[Chunk], scope: Scope, receive: Receive, send: Send
+        self, opening: Awaitable[_Frames], scope: Scope, receive: Receive, send: Send
     ) -> None:
-        """Stream the frames; an error before the first is an ordinary API error.
+        """Stream the frames; an error while they are opened is an ordinary API error.
 
         A client that goes away ends the answer, never the command; so does a revocation.
         """
@@ -132,16 +127,18 @@ class ExecApp:
         now = asyncio.get_running_loop().time
         checked_at = now()
         try:
-            async for chunk, is_last in frames:
-                if not started:
-                    await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                    started = True
-                    gone.watch()
-                elif now() - checked_at > self._check_again_s:
-                    await self._see_still_allowed(scope)
-                    checked_at = now()
-                message = {"type": "http.response.body", "body": chunk, "more_body": not is_last}
-                await send(message)
+            async with aclosing(await opening) as frames:
+                # The head goes out while the command runs: nobody waits for it then.
+                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+                started = True
+                gone.watch()
+                async for chunk, is_last in frames:
+                    if now() - checked_at > self._check_again_s:
+                        await self._see_still_allowed(scope)
+                        checked_at = now()
+                    await send(
+                        {"type": "http.response.body", "body": chunk, "more_body": not is_last}
+                    )
         except FarhandError as error:
             if not started:
                 await failure_of(error)(scope, receive, send)

@@ -7,7 +7,6 @@ the offer leaves at once. Otherwise it is queued, and the replica that holds the
 import asyncio
 import time
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,16 +65,13 @@ class Execs:
         self._authorities: dict[tuple[InstanceId, MemberId], tuple[float, MemberAuthority]] = {}
 
     async def run(self, request: ExecRequest) -> AsyncGenerator[Chunk, None]:
-        """Yield the frames of a new command until its result is committed.
+        """Store a new command, and return its frames until its result is committed.
 
-        The first item begins with ``ACCEPTED``; an error before it means that nothing was stored.
-        Not reading on, or closing, does not end the command.
+        Raises when nothing was stored. The first item begins with ``ACCEPTED``. Not reading on, or
+        closing, does not end the command.
         """
         accepted = await self._start_here(request) or await self._queue(request)
-        follower = self._follower(request.instance_id, accepted, Position())
-        async with aclosing(follower.frames()) as frames:
-            async for chunk in frames:
-                yield chunk
+        return self._follower(request.instance_id, accepted, Position()).frames()
 
     async def follow(
         self,
@@ -86,10 +82,10 @@ class Execs:
         stdout_offset: int = 0,
         stderr_offset: int = 0,
     ) -> AsyncGenerator[Chunk, None]:
-        """Yield the frames of an attempt from these offsets on.
+        """Return the frames of an attempt from these offsets on.
 
-        Raises NotFound before the first frame, also for another instance's attempt, and NotAllowed
-        when the machine is another member's.
+        Raises NotFound, also for another instance's attempt, and NotAllowed when the machine is
+        another member's.
         """
         async with self._database.autocommit() as connection:
             view = await commands.of_attempt(connection, instance_id, attempt_id)
@@ -106,9 +102,7 @@ class Execs:
             machine_name=view.machine_name,
         )
         position = Position(stdout=stdout_offset, stderr=stderr_offset)
-        async with aclosing(self._follower(instance_id, accepted, position).frames()) as frames:
-            async for chunk in frames:
-                yield chunk
+        return self._follower(instance_id, accepted, position).frames()
 
     def _follower(
         self, instance_id: InstanceId, accepted: _Accepted, position: Position
@@ -164,6 +158,7 @@ class Execs:
             run = link.offer(start.ref, _offer(link, start))
             # Its client is here; who follows it elsewhere so early looks once in that time.
             run.quiet_until = time.monotonic() + LOOK_S
+            await asyncio.sleep(0)  # the offer is written before its client is prepared for
         # else: it stays offered and unacknowledged, and the machine's next link offers it again.
         return _Accepted(
             command_id=start.ref.command_id,

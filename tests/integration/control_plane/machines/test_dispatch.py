@@ -127,7 +127,7 @@ async def test_another_instances_ids_look_absent(lab):
         assert await commands.of_attempt(tx, other, queued.attempt_id) is None
         assert await commands.request_stop(tx, other, command_id=queued.command_id) == 0
     with pytest.raises(NotFound):
-        await anext(replica.execs.follow(other, lab.instance.owner_member_id, queued.attempt_id))
+        await replica.execs.follow(other, lab.instance.owner_member_id, queued.attempt_id)
 
 
 async def stop(lab, command_id, reason="cancel"):

@@ -103,7 +103,7 @@ async def test_only_the_owner_may_run_there_and_unknown_machines_are_not_found(l
             spec=request.spec,
         )
         with pytest.raises(NotAllowed, match="another member's machine"):
-            await anext(replica.execs.run(foreign))
+            await replica.execs.run(foreign)
         with pytest.raises(NotFound, match="no machine has this name"):
             await lab.exec(replica, "nobody", "true")
     assert machine.starts == []
@@ -144,7 +144,7 @@ async def test_a_client_that_goes_away_does_not_end_the_command_and_may_come_bac
         job.write(b"second ")
         job.write(b"third")
         owner = lab.instance.owner_member_id
-        again = replica.execs.follow(
+        again = await replica.execs.follow(
             lab.instance.instance_id, owner, seen.attempt_id, stdout_offset=3
         )
         following = asyncio.create_task(collect(again))
@@ -152,7 +152,8 @@ async def test_a_client_that_goes_away_does_not_end_the_command_and_may_come_bac
         back = await following
     assert back.bytes_of() == b"st second third"
     assert back.one(FrameKind.EXIT)["result"]["exit_code"] == 7
-    whole = await collect(replica.execs.follow(lab.instance.instance_id, owner, seen.attempt_id))
+    frames = await replica.execs.follow(lab.instance.instance_id, owner, seen.attempt_id)
+    whole = await collect(frames)
     assert whole.bytes_of() == b"first second third"
     assert whole.one(FrameKind.EXIT)["committed"] is True
 

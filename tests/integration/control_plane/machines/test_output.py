@@ -80,7 +80,7 @@ async def test_a_later_reader_gets_head_and_tail_with_the_gap_named(lab):
         queued = await lab.enqueue(machine, "big")
         view = await lab.ended(queued.command_id)
     seen = await collect(
-        replica.execs.follow(
+        await replica.execs.follow(
             lab.instance.instance_id, lab.instance.owner_member_id, view.attempt_id
         )
     )
@@ -182,7 +182,7 @@ async def test_a_slow_client_holds_neither_the_link_nor_memory(lab):
     machine = await lab.machine(replica)
     machine.behaviour = writes(DATA)
     async with lab.daemon(machine, replica):
-        frames = replica.execs.run(lab.request("fake", "big"))
+        frames = await replica.execs.run(lab.request("fake", "big"))
         decoder, seen = FrameDecoder(), Seen()
         while FrameKind.STDOUT not in seen.kinds:
             seen.frames += decoder.feed((await anext(frames)).frames)
@@ -213,7 +213,7 @@ async def test_a_client_that_leaves_past_the_head_does_not_block_the_command(lab
     machine = await lab.machine(replica)
     machine.behaviour = writes(DATA)
     async with lab.daemon(machine, replica):
-        frames = replica.execs.run(lab.request("fake", "big"))
+        frames = await replica.execs.run(lab.request("fake", "big"))
         seen = Seen()
         seen.frames += FrameDecoder().feed((await anext(frames)).frames)
         await frames.aclose()
