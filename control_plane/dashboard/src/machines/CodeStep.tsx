@@ -40,7 +40,7 @@ export function CodeStep({ code, name, onRenew }: CodeStepProps) {
       <ol className={classes["steps"]}>
         <li>
           <p className={classes["what"]}>Run this in a terminal of that computer.</p>
-          <CopyLine label="Command to run there" value={code.install_line} />
+          <CopyLine label="Command to run there" value={code.install_line} takesFocus />
           <p className={classes["note"]}>Linux, macOS, or Windows in WSL; Python 3.11 or newer.</p>
           {isLoopback(code.url) && (
             <p className={classes["hint"]}>
@@ -53,12 +53,11 @@ export function CodeStep({ code, name, onRenew }: CodeStepProps) {
           )}
         </li>
         <li>
-          <p className={classes["what"]}>When it asks, type this code there.</p>
+          <p className={classes["what"]}>When it asks, paste this code there.</p>
           <div className={over ? classes["over"] : undefined}>
             <CopyLine
               label="Code"
               value={code.code}
-              large
               aside={
                 over ? (
                   <span className={classes["ranOut"]}>ran out</span>

@@ -55,7 +55,7 @@ export function MachineCard({ machine }: { machine: Machine }) {
           </div>
         ))}
         <div>
-          <dt>{machine.presence === "online" ? "Here since" : "Last seen"}</dt>
+          <dt>Last seen</dt>
           <dd>{machine.seen_at === null ? "never" : <Time at={machine.seen_at} as="ago" />}</dd>
         </div>
         {labels.map(([name, value]) => (

@@ -11,7 +11,7 @@ import { type Command, type Machine, openCommandsQuery } from "./queries.ts";
 export function MachineWork({ machine }: { machine: Machine }) {
   const busy = machine.running + machine.queued > 0;
   const open = useQuery({ ...openCommandsQuery(machine.id), enabled: busy });
-  const commands = busy ? (open.data?.items ?? []) : [];
+  const commands = busy ? inOrder(open.data?.items ?? []) : [];
   const [expanded, setExpanded] = useState(false);
   const listId = useId();
   const [first, ...rest] = commands;
@@ -85,6 +85,15 @@ function CommandLine({ command, machine }: { command: Command; machine: Machine 
         )}
       </span>
     </>
+  );
+}
+
+/** What runs comes first, then what waits, each in the order in which it was asked for. */
+function inOrder(commands: Command[]): Command[] {
+  return commands.toSorted(
+    (a, b) =>
+      Number(a.started_at === null) - Number(b.started_at === null) ||
+      Date.parse(a.queued_at) - Date.parse(b.queued_at),
   );
 }
 

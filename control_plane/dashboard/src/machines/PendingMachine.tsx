@@ -1,6 +1,7 @@
 /** A machine that has enrolled and waits for a person to compare the words. */
 import { useId } from "react";
 import { machineLook, Status } from "../ui/Status.tsx";
+import { Time } from "../ui/Time.tsx";
 import { systemLine } from "./facts.ts";
 import classes from "./PendingMachine.module.css";
 import type { Machine } from "./queries.ts";
@@ -15,7 +16,11 @@ export function PendingMachine({ machine }: { machine: Machine }) {
           {machine.name}
         </h2>
         <Status look={machineLook(machine)} plain />
-        <p className={classes["system"]}>{systemLine(machine)}</p>
+        <p className={classes["system"]}>
+          {systemLine(machine)}
+          <br />
+          asked to join <Time at={machine.created_at} />
+        </p>
       </div>
       <WordsQuestion machine={machine} />
     </article>

@@ -4,10 +4,12 @@ import {
   Button,
   type CSSVariablesResolver,
   createTheme,
+  defaultVariantColorsResolver,
   type MantineColorsTuple,
   Menu,
   Modal,
   Tooltip,
+  type VariantColorsResolver,
 } from "@mantine/core";
 
 const tide: MantineColorsTuple = [
@@ -62,12 +64,36 @@ const dark: MantineColorsTuple = [
   "#0d0c0b",
 ];
 
+/** Buttons take their colours from the tokens, which are AA in both schemes. */
+const variantColors: VariantColorsResolver = (input) => {
+  const resolved = defaultVariantColorsResolver(input);
+  const name = (input.color ?? "tide") === "red" ? "bad" : "accent";
+  if (input.color !== undefined && !["tide", "red"].includes(input.color)) return resolved;
+  if (input.variant === "filled") {
+    return {
+      ...resolved,
+      background: `var(--fh-${name})`,
+      hover: `var(--fh-${name}-strong)`,
+      color: `var(--fh-on-${name})`,
+    };
+  }
+  if (input.variant === "subtle" || input.variant === "light" || input.variant === "outline") {
+    return {
+      ...resolved,
+      background: input.variant === "light" ? `var(--fh-${name}-soft)` : "transparent",
+      hover: `var(--fh-${name}-soft)`,
+      border: input.variant === "outline" ? `1px solid var(--fh-${name}-line)` : resolved.border,
+      color: `var(--fh-${name})`,
+    };
+  }
+  return resolved;
+};
+
 export const theme = createTheme({
   colors: { tide, red, gray, dark },
   primaryColor: "tide",
   primaryShade: { light: 6, dark: 4 },
-  autoContrast: true,
-  luminanceThreshold: 0.32,
+  variantColorResolver: variantColors,
   black: "#24211d",
   defaultRadius: "md",
   radius: { xs: "4px", sm: "6px", md: "10px", lg: "10px", xl: "16px" },
@@ -101,6 +127,7 @@ export const theme = createTheme({
         overlayProps: { backgroundOpacity: 0.4, color: "#131110" },
         transitionProps: { transition: "fade", duration: 120 },
         closeButtonProps: { "aria-label": "Close", size: 36 },
+        classNames: { title: "fh-dialog-title", body: "fh-dialog-body" },
       },
     }),
     Menu: Menu.extend({ defaultProps: { shadow: "none", transitionProps: { duration: 80 } } }),

@@ -3,13 +3,13 @@ import { UnstyledButton } from "@mantine/core";
 import { IconChevronRight } from "@tabler/icons-react";
 import { useId, useState } from "react";
 import { CommandOutput } from "../output/CommandOutput.tsx";
+import { sizeWords } from "../output/sizes.ts";
 import { useNow } from "../ui/now.ts";
 import { commandLook, Status } from "../ui/Status.tsx";
 import { Time } from "../ui/Time.tsx";
 import { duration } from "../ui/times.ts";
 import classes from "./CommandStep.module.css";
 import type { TicketWithAll } from "./queries.ts";
-import { size } from "./size.ts";
 
 type Command = TicketWithAll["commands"][number];
 
@@ -63,7 +63,7 @@ export function CommandStep({ command, waits, initiallyOpen }: CommandStepProps)
             onClick={() => setOpen(!open)}
           >
             <IconChevronRight size={14} stroke={2} aria-hidden="true" />
-            Output{live ? "" : `, ${size(bytes)}`}
+            Output{live ? "" : `, ${sizeWords(bytes)}`}
           </UnstyledButton>
           <div id={outputId}>
             {open && (

@@ -12,7 +12,7 @@ import classes from "./LatestReport.module.css";
 import { acceptTicket, type TicketWithAll } from "./queries.ts";
 
 export function LatestReport({ ticket }: { ticket: TicketWithAll }) {
-  const report = ticket.reports.findLast(({ kind }) => kind !== "progress" && kind !== "question");
+  const report = latestReport(ticket);
   if (report === undefined) return null;
   const look = reportLook(report);
   const stuck = ticket.stage === "needs_person" && look.tone !== "good";
@@ -37,6 +37,13 @@ export function LatestReport({ ticket }: { ticket: TicketWithAll }) {
       )}
     </section>
   );
+}
+
+/** Return the report that says how the work stands: neither progress nor a question. */
+export function latestReport(
+  ticket: Pick<TicketWithAll, "reports">,
+): TicketWithAll["reports"][number] | undefined {
+  return ticket.reports.findLast(({ kind }) => kind !== "progress" && kind !== "question");
 }
 
 function Accept({ ticket, what }: { ticket: TicketWithAll; what: string }) {

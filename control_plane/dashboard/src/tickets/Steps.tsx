@@ -12,6 +12,7 @@ import { Prose } from "../ui/Prose.tsx";
 import { reportLook, Status } from "../ui/Status.tsx";
 import { Time } from "../ui/Time.tsx";
 import { CommandStep } from "./CommandStep.tsx";
+import { latestReport } from "./LatestReport.tsx";
 import type { TicketWithAll } from "./queries.ts";
 import classes from "./Steps.module.css";
 import { type Step, stepsOf } from "./steps.ts";
@@ -62,7 +63,8 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
           name={<Status look={reportLook(step.report)} plain />}
           at={step.at}
         >
-          <Prose text={step.report.text} />
+          {/* The latest one is above, whole. */}
+          {step.report !== latestReport(ticket) && <Prose text={step.report.text} />}
         </Mark>
       );
     case "closed":

@@ -66,6 +66,7 @@ function Shown({ ticket }: { ticket: TicketWithAll }) {
     <>
       <PageHeader
         title={ticket.title}
+        stacked
         above={<Back />}
         actions={
           <>

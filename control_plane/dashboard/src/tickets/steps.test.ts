@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TicketWithAll } from "./queries.ts";
-import { size } from "./size.ts";
 import { stepsOf } from "./steps.ts";
 
 type Told = Parameters<typeof stepsOf>[0];
@@ -28,13 +27,4 @@ test("steps come in the order in which they happened", () => {
 
 test("the end is last, whatever the clocks of its facts say", () => {
   assert.equal(stepsOf(told({ closed: true })).at(-1)?.kind, "closed");
-});
-
-test("a size is short", () => {
-  assert.deepEqual([1, 68, 12_345, 10_000_000].map(size), [
-    "1 byte",
-    "68 bytes",
-    "12 KB",
-    "10.0 MB",
-  ]);
 });

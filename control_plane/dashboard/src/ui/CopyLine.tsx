@@ -11,12 +11,14 @@ interface CopyLineProps {
   value: string;
   /** Beside the label, at its right. */
   aside?: React.ReactNode;
-  large?: boolean;
+  /** The copy button takes the focus when the line appears. */
+  takesFocus?: boolean;
 }
 
-export function CopyLine({ label, value, aside, large = false }: CopyLineProps) {
+export function CopyLine({ label, value, aside, takesFocus = false }: CopyLineProps) {
   const id = useId();
   const field = useRef<HTMLTextAreaElement>(null);
+  const button = useRef<HTMLButtonElement>(null);
   const [said, setSaid] = useState<"" | "Copied" | "Press Ctrl+C to copy">("");
 
   useEffect(() => {
@@ -24,6 +26,10 @@ export function CopyLine({ label, value, aside, large = false }: CopyLineProps) 
     const timer = setTimeout(() => setSaid(""), SAID_FOR_MS);
     return () => clearTimeout(timer);
   }, [said]);
+
+  useEffect(() => {
+    if (takesFocus) button.current?.focus();
+  }, [takesFocus]);
 
   async function copy(): Promise<void> {
     try {
@@ -38,7 +44,7 @@ export function CopyLine({ label, value, aside, large = false }: CopyLineProps) 
   }
 
   return (
-    <div className={classes["copy"]} data-large={large || undefined}>
+    <div className={classes["copy"]}>
       <div className={classes["top"]}>
         <label htmlFor={id}>{label}</label>
         {aside}
@@ -55,6 +61,7 @@ export function CopyLine({ label, value, aside, large = false }: CopyLineProps) 
           onFocus={(event) => event.currentTarget.select()}
         />
         <ActionIcon
+          ref={button}
           className={classes["button"]}
           variant="default"
           size={40}

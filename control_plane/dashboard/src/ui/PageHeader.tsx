@@ -8,18 +8,20 @@ interface PageHeaderProps {
   above?: ReactNode;
   children?: ReactNode;
   actions?: ReactNode;
+  /** On a narrow screen the actions come last. */
+  stacked?: boolean;
 }
 
-export function PageHeader({ title, above, children, actions }: PageHeaderProps) {
+export function PageHeader({ title, above, children, actions, stacked = false }: PageHeaderProps) {
   useTitle(title);
   return (
     <header className={classes["header"]}>
       {above}
-      <div className={classes["row"]}>
+      <div className={classes["row"]} data-stacked={stacked || undefined}>
         <h1 className={classes["title"]}>{title}</h1>
+        {children !== undefined && <div className={classes["about"]}>{children}</div>}
         {actions !== undefined && <div className={classes["actions"]}>{actions}</div>}
       </div>
-      {children !== undefined && <div className={classes["about"]}>{children}</div>}
     </header>
   );
 }

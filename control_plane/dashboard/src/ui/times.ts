@@ -7,10 +7,10 @@ function sameDay(a: Date, b: Date): boolean {
 }
 
 function clock(at: Date, locale: string | undefined): string {
-  return at.toLocaleTimeString(locale, { hour: "2-digit", minute: "2-digit" });
+  return at.toLocaleTimeString(locale, { hour: "numeric", minute: "2-digit" });
 }
 
-/** Return "14:02" today, "yesterday 14:02", "28 Nov 14:02" this year, else with the year. */
+/** Return "14:02" today, "yesterday 14:02", "28 Nov, 14:02" this year, else with the year. */
 export function localTime(at: Date, now: Date, locale?: string): string {
   const time = clock(at, locale);
   if (sameDay(at, now)) return time;
@@ -21,7 +21,7 @@ export function localTime(at: Date, now: Date, locale?: string): string {
     month: "short",
     ...(at.getFullYear() === now.getFullYear() ? {} : { year: "numeric" }),
   });
-  return `${date} ${time}`;
+  return `${date}, ${time}`;
 }
 
 /** Return "2026-11-30 13:02:07 UTC". */
@@ -48,9 +48,10 @@ export function ago(at: Date, nowMs: number): string {
   return h < 48 ? `${h} h ago` : `${Math.floor(h / 24)} d ago`;
 }
 
-/** Return how long something took: "0.2 s", "14 s", "2 min 05 s", "1 h 12 min". */
+/** Return how long something took: "under 0.1 s", "0.2 s", "14 s", "2 min 05 s", "1 h 12 min". */
 export function duration(ms: number): string {
-  if (ms < 10_000) return `${(Math.max(0, ms) / 1000).toFixed(1)} s`;
+  if (ms < 50) return "under 0.1 s";
+  if (ms < 10_000) return `${(ms / 1000).toFixed(1)} s`;
   const s = Math.round(ms / 1000);
   if (s < 60) return `${s} s`;
   const min = Math.floor(s / 60);
