@@ -5,12 +5,15 @@ import json
 import logging
 from datetime import UTC, datetime, timedelta
 from http.cookies import SimpleCookie
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 
+from farhand_control_plane.api.access import Authenticator, NotAuthenticated
 from farhand_control_plane.db import sign_in_links, tokens
+from farhand_control_plane.db.listen import TOKENS, Listener
 from farhand_control_plane.domain.access import ALL_SCOPES, SESSION_S, Scope, token_hash
 from farhand_control_plane.wiring import Replica
 from farhand_shared.ids import MemberId, new_id
@@ -261,6 +264,58 @@ async def test_signing_out_ends_the_session_and_takes_the_cookie_away(
 
     async with asyncio.timeout(2):  # far below the time for which a session is believed
         await until(is_over)
+
+
+async def test_a_session_that_ended_on_one_replica_ends_on_the_others(
+    replica: Replica, make_client, sign_in, until
+) -> None:
+    browser = await sign_in()
+    headers = {name.lower(): value for name, value in browser.headers().items()}
+    listener = Listener(replica.database.dsn)
+    name = browser.cookie.partition("=")[0]
+    other = Authenticator(replica.database, listener, session_cookie=name)
+    async with listener:
+        assert (await other.caller_of("GET", headers)).session
+        client = await make_client()
+        assert (await client.post("/v1/sign-out", headers=browser.headers())).is_success
+
+        async def is_over() -> bool:
+            try:
+                await other.caller_of("GET", headers)
+            except NotAuthenticated:
+                return True
+            return False
+
+        async with asyncio.timeout(2):
+            await until(is_over)
+
+
+async def test_a_session_that_ends_while_it_is_looked_up_is_not_believed_afterwards(
+    replica: Replica, make_client, sign_in, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = await sign_in()
+    client = await make_client()
+    async with (
+        replica.database.transaction() as tx
+    ):  # or the look-up would note it, and lock the row
+        await tx.execute("update api_tokens set used_at = farhand_now()")
+    told = asyncio.Event()
+    # After the authenticator's own: when we are told, it was.
+    replica.listener.subscribe(TOKENS, lambda payload: told.set() if payload else None)
+    look_up = tokens.authenticate_session
+
+    async def look_up_and_lose(*arguments: Any) -> Any:
+        found = await look_up(*arguments)
+        if not told.is_set():
+            async with replica.database.transaction() as tx:
+                await tokens.revoke(tx, found.instance_id, found.token_id)
+            await told.wait()
+        return found
+
+    monkeypatch.setattr(tokens, "authenticate_session", look_up_and_lose)
+    async with asyncio.timeout(5):
+        assert (await client.get("/v1/me", headers=browser.headers())).status_code == 200
+        assert (await client.get("/v1/me", headers=browser.headers())).status_code == 401
 
 
 async def test_a_token_cannot_sign_out(client) -> None:
