@@ -126,6 +126,8 @@ export const theme = createTheme({
         shadow: "none",
         overlayProps: { backgroundOpacity: 0.4, color: "#131110" },
         transitionProps: { transition: "fade", duration: 120 },
+        // Wheel and touch are held; the scroll bar stays, so that nothing behind moves sideways.
+        removeScrollProps: { removeScrollBar: false },
         closeButtonProps: { "aria-label": "Close", size: 36 },
         classNames: { title: "fh-dialog-title", body: "fh-dialog-body" },
       },
