@@ -2,6 +2,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { openStream } from "../api/client.ts";
+import { forgetOutputs } from "../output/output_store.ts";
 import { currentSession, watchSession } from "../session/session.ts";
 import { affectedBy } from "./affected.ts";
 import { EventStream, type LiveEvent } from "./event_stream.ts";
@@ -41,6 +42,7 @@ export function startLive(queries: QueryClient): void {
     if (currentSession().state !== "signed_in") {
       live.stop();
       queries.clear();
+      forgetOutputs();
     } else if (document.visibilityState === "visible") {
       live.start();
     } else {

@@ -64,7 +64,9 @@ export class FrameDecoder {
   #announced(): number {
     const bytes = new DataView(this.#header.buffer).getUint32(1);
     if (bytes > PAYLOAD_MAX_BYTES) {
-      throw new NotFrames(`cannot read a frame of ${bytes} bytes: the limit is ${PAYLOAD_MAX_BYTES}`);
+      throw new NotFrames(
+        `cannot read a frame of ${bytes} bytes: the limit is ${PAYLOAD_MAX_BYTES}`,
+      );
     }
     return bytes;
   }

@@ -48,6 +48,11 @@ export class LineBuffer {
     this.#writers = { stdout: new Writer(this, "stdout"), stderr: new Writer(this, "stderr") };
   }
 
+  /** UTF-16 units that are kept, about. */
+  get units(): number {
+    return this.#units;
+  }
+
   /** Changes with every change of the rows. */
   get version(): number {
     return this.#version;

@@ -39,7 +39,9 @@ export class OpenLine {
       this.#column = 0;
       this.#isReturned = false;
     }
-    return this.#cells === null ? this.#append(text, style) : this.#overwrite(this.#cells, text, style);
+    return this.#cells === null
+      ? this.#append(text, style)
+      : this.#overwrite(this.#cells, text, style);
   }
 
   #append(text: string, style: number): number {

@@ -56,7 +56,17 @@ test("curly underlines are underlines, and 4:0 is none", () => {
 });
 
 test("nonsense changes nothing", () => {
-  for (const wrong of ["999", "38;5;256", "38;2;1;2", "38;5", "38", "38;9;1", "38:2:300:0:0", ":::", ";"]) {
+  for (const wrong of [
+    "999",
+    "38;5;256",
+    "38;2;1;2",
+    "38;5",
+    "38",
+    "38;9;1",
+    "38:2:300:0:0",
+    ":::",
+    ";",
+  ]) {
     assert.deepEqual(after(wrong), PLAIN, wrong);
   }
 });

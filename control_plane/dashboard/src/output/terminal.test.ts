@@ -43,7 +43,14 @@ test("a link shows its text and nothing of its address", () => {
 });
 
 test("titles, clipboard, notifications, pictures and device strings do nothing", () => {
-  for (const inside of ["0;title", "2;title", "52;c;ZXZpbA==", "9;hello", "1337;File=:AAAA", "4;1;?"]) {
+  for (const inside of [
+    "0;title",
+    "2;title",
+    "52;c;ZXZpbA==",
+    "9;hello",
+    "1337;File=:AAAA",
+    "4;1;?",
+  ]) {
     assert.equal(effects(`a${ESC}]${inside}${BEL}b${ESC}]${inside}${ST}c`), "abc");
   }
   for (const kind of ["P", "X", "^", "_"]) {
@@ -59,7 +66,21 @@ test("their eight-bit forms do nothing either", () => {
 });
 
 test("of the other control sequences only those within the line have an effect", () => {
-  const none = ["2J", "H", "10;10H", "5A", "?25l", "?1049h", "6n", "c", ">c", "!p", "4h", "1;5r", "0 q"];
+  const none = [
+    "2J",
+    "H",
+    "10;10H",
+    "5A",
+    "?25l",
+    "?1049h",
+    "6n",
+    "c",
+    ">c",
+    "!p",
+    "4h",
+    "1;5r",
+    "0 q",
+  ];
   for (const sequence of none) assert.equal(effects(`a${ESC}[${sequence}b`), "ab", sequence);
   assert.equal(effects(`${ESC}[K${ESC}[1K${ESC}[7G${ESC}[G`), "<K0><K1><G7><G1>");
   assert.equal(effects(`${ESC}[?2K${ESC}[>4m${ESC}[<1m`), "", "private forms are other sequences");
@@ -79,7 +100,17 @@ test("characters that reorder or break text are shown as replacements", () => {
 });
 
 test("a line break ends whatever is unfinished", () => {
-  for (const broken of ["[31", "]0;title", "P1;2|", "_x", "^x", "X", "(", "", "]8;;http://a\u001b"]) {
+  for (const broken of [
+    "[31",
+    "]0;title",
+    "P1;2|",
+    "_x",
+    "^x",
+    "X",
+    "(",
+    "",
+    "]8;;http://a\u001b",
+  ]) {
     assert.equal(effects(`a${ESC}${broken}\nb`), "a<nl>b", JSON.stringify(broken));
   }
 });
