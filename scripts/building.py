@@ -1,6 +1,7 @@
 """What building has in common: locks, folders that change at once, and failures in one line."""
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -123,10 +124,12 @@ def replacing(folder: Path, source: str) -> Iterator[Path]:
             folder.rename(old)
         fresh.rename(folder)
     except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise CannotBuildError(explain(f"build {folder.name}", DISK_FULL[0])) from error
         raise CannotBuildError(
             f"cannot build {folder.name}: {error.filename or folder}: "
             f"{(error.strerror or str(error)).lower()}; "
-            f"make {folder.parent} writable for this user, with 1 GB free"
+            f"make {folder.parent} writable for this user"
         ) from error
     finally:
         for left_behind in (fresh, old):

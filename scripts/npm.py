@@ -76,7 +76,11 @@ def install_modules(*, everything: bool = False) -> bool:
     command += ["ci", "--ignore-scripts", "--include=optional"]
     command += ["--include=dev" if everything else "--omit=dev"]
     command += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"]
-    building.run(command, "install the page's packages", cwd=DASHBOARD, environ=environ)
+    what = "install the page's packages"
+    output = building.run(command, what, cwd=DASHBOARD, environ=environ)
+    # A file that cannot be unpacked, on a full disk above all, is a mere warning to npm.
+    if "TAR_ENTRY_ERROR" in output:
+        raise CannotBuildError(building.explain(what, output), output)
     stamp.write_text(modules_stamp("all" if everything else "build"))
     return True
 

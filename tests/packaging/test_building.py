@@ -1,6 +1,7 @@
 """What building has in common: the swap at the end, one build at a time, failures in one line."""
 
 import contextlib
+import errno
 import sys
 import threading
 from pathlib import Path
@@ -47,6 +48,27 @@ def test_what_the_file_system_refuses_is_one_line(tmp_path: Path) -> None:
         building.replacing(tmp_path / "file" / "_page", "x"),
     ):
         pass
+
+
+def test_a_full_disk_is_told_as_one(tmp_path: Path) -> None:
+    with (
+        pytest.raises(
+            building.CannotBuildError, match="cannot build _page: the disk is full; free"
+        ),
+        building.replacing(tmp_path / "_page", "x"),
+    ):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_packages_that_npm_could_not_unpack_are_not_taken_for_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = "print('npm warn tar TAR_ENTRY_ERROR ENOSPC: no space left on device, write')"
+    monkeypatch.setattr(npm, "MODULES", tmp_path)
+    monkeypatch.setattr(npm, "npm_command", lambda: ([sys.executable, "-c", code], {}))
+    with pytest.raises(building.CannotBuildError, match="the disk is full"):
+        npm.install_modules()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_builds_at_once_are_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
