@@ -30,7 +30,14 @@ function an(kind: ChatItem["kind"], fields: Partial<ChatItem> = {}): ChatItem {
 }
 
 function outgoing(fields: Partial<Outgoing>): Outgoing {
-  return { id: "m1", text: "hi", at: "2026-03-02T12:00:00Z", state: "sending", error: null, ...fields };
+  return {
+    id: "m1",
+    text: "hi",
+    at: "2026-03-02T12:00:00Z",
+    state: "sending",
+    error: null,
+    ...fields,
+  };
 }
 
 /** What is shown, oldest first, without the days. */
@@ -90,8 +97,13 @@ test("a message on its way is at the end, and once the server has it, it is ther
   const before = timelineOf([], [outgoing({})], NOW);
   const item = an("message", { client_message_id: "m1", verdict: null });
   const after = timelineOf([item], [outgoing({ state: "sent" })], NOW);
-  const keys = (entries: typeof before) => entries.map((one) => one.key).filter((key) => key !== "thinking");
-  assert.deepEqual(keys(after).slice(1), keys(before).slice(1), "the same key: nothing is drawn anew");
+  const keys = (entries: typeof before) =>
+    entries.map((one) => one.key).filter((key) => key !== "thinking");
+  assert.deepEqual(
+    keys(after).slice(1),
+    keys(before).slice(1),
+    "the same key: nothing is drawn anew",
+  );
   assert.equal(after.filter((one) => one.kind === "outgoing").length, 0);
 });
 
