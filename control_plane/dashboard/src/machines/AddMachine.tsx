@@ -6,6 +6,7 @@ import { useEffect, useRef, useState } from "react";
 import { ButtonLink } from "../ui/ButtonLink.tsx";
 import { ErrorState } from "../ui/ErrorState.tsx";
 import { Loading } from "../ui/Loading.tsx";
+import { machineLook, Status } from "../ui/Status.tsx";
 import classes from "./AddMachine.module.css";
 import { CodeStep } from "./CodeStep.tsx";
 import { systemLine, trustSentence } from "./facts.ts";
@@ -27,7 +28,7 @@ export function AddMachine({ onClose }: { onClose: () => void }) {
     return (
       <Step title={`Does ${machine.name} show these words?`}>
         <p className={classes["about"]}>
-          {systemLine(machine)} wants to join as <b>{machine.name}</b>.
+          {systemLine(machine) || "A computer"} wants to join as <b>{machine.name}</b>.
         </p>
         <WordsQuestion
           machine={machine}
@@ -74,11 +75,18 @@ function Added({ machine, onClose }: { machine: Machine; onClose: () => void }) 
         <span className={classes["tick"]} aria-hidden="true">
           <IconCheck size={22} stroke={2.2} />
         </span>
-        <p>
-          {systemLine(machine)}
-          <br />
-          {trust.word}: {trust.sentence}
-        </p>
+        <div>
+          <Status look={machineLook(machine)} plain />
+          {machine.presence === "online" ? (
+            <p>
+              {systemLine(machine)}
+              <br />
+              {trust.word}: {trust.sentence}
+            </p>
+          ) : (
+            <p>Its daemon connects in a moment; what you ask for until then waits for it.</p>
+          )}
+        </div>
       </div>
       <div className={classes["actions"]}>
         <ButtonLink to="/chat" search={{ text: `run uname -a on ${machine.name}` }}>

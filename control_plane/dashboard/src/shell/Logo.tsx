@@ -6,7 +6,7 @@ interface LogoProps {
 
 export function Logo({ size = 28 }: LogoProps) {
   return (
-    <svg width={size} height={size} viewBox="0 0 32 32" fill="none" aria-hidden="true">
+    <svg width={size} height={size} viewBox="5 2.5 26 26" fill="none" aria-hidden="true">
       <path
         d="M7 27V12.5A6.5 6.5 0 0 1 13.5 6H20"
         stroke="currentColor"

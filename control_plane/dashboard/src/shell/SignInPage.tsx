@@ -68,9 +68,7 @@ function SignInHelp({ reason }: { reason: string | null }) {
           autoComplete="off"
           spellCheck={false}
         />
-        <Button type="submit" disabled={link.trim() === ""}>
-          Sign in
-        </Button>
+        <Button type="submit">Sign in</Button>
       </form>
     </>
   );

@@ -149,6 +149,9 @@ export const cssVariables: CSSVariablesResolver = () => {
     "--mantine-color-default": "var(--fh-surface)",
     "--mantine-color-default-hover": "var(--fh-hover)",
     "--mantine-color-default-border": "var(--fh-line-strong)",
+    "--mantine-color-disabled": "var(--fh-hover)",
+    "--mantine-color-disabled-color": "var(--fh-dim)",
+    "--mantine-color-disabled-border": "var(--fh-line)",
   };
   return { variables: {}, light: shared, dark: shared };
 };
