@@ -2,7 +2,7 @@
 
     python scripts/npm.py ARGUMENTS…     for example: run check; scripts/dashboard calls it
 
-The packages of the lock file are installed first where they are not.
+All packages of the lock file are installed first where they are not; without arguments, that is all.
 """
 
 import contextlib
@@ -94,7 +94,7 @@ def modules_stamp(extent: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Run npm with these arguments in the page's folder; return its exit status."""
+    """Install the packages, run npm with these arguments if any; return the exit status."""
     try:
         with building.locked(DASHBOARD):
             install_modules(everything=True)
@@ -105,9 +105,12 @@ def main(arguments: list[str]) -> int:
     except OSError as error:
         print(f"scripts/dashboard: cannot install the page's packages: {error}", file=sys.stderr)
         return 1
-    return subprocess.run(
-        [*command, *arguments], cwd=DASHBOARD, env=environ, check=False
-    ).returncode
+    if not arguments:
+        return 0
+    if not sys.stdout.isatty():
+        environ["NO_COLOR"] = "1"
+    command += arguments
+    return subprocess.run(command, cwd=DASHBOARD, env=environ, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -26,8 +26,8 @@ PAGE_IN_WHEEL = "farhand_control_plane/_page/"
 DIST_IN_WHEEL = "farhand_control_plane/_dist/"
 
 needs_modules = pytest.mark.skipif(
-    not (npm.MODULES / ".farhand").is_file(),
-    reason="the page's packages are not installed: run scripts/test once",
+    not (npm.MODULES / "typescript").is_dir(),
+    reason="the page's packages are not all installed: run scripts/test once",
 )
 
 
