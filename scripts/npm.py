@@ -2,7 +2,7 @@
 
     python scripts/npm.py ARGUMENTS…     for example: run check; scripts/dashboard calls it
 
-All packages of the lock file are installed first where they are not; without arguments, that is all.
+All packages of the lock file are installed first where they are not; without arguments that is it.
 """
 
 import contextlib
