@@ -1,5 +1,5 @@
 /** Starts the page. */
-import "@mantine/core/styles.css";
+import "./theme/mantine_styles.ts";
 import "./theme/tokens.css";
 import { MantineProvider } from "@mantine/core";
 import { QueryClientProvider } from "@tanstack/react-query";

@@ -63,8 +63,7 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
           name={<Status look={reportLook(step.report)} plain />}
           at={step.at}
         >
-          {/* The latest one is above, whole. */}
-          {step.report !== latestReport(ticket) && <Prose text={step.report.text} />}
+          {!isAbove(step.report, ticket) && <Prose text={step.report.text} />}
         </Mark>
       );
     case "closed":
@@ -90,6 +89,14 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
         />
       );
   }
+}
+
+/** Tell whether a report stands above the steps already: the latest one, and open questions. */
+function isAbove(report: TicketWithAll["reports"][number], ticket: TicketWithAll): boolean {
+  if (report === latestReport(ticket)) return true;
+  return ticket.questions.some(
+    (question) => question.state === "pending" && question.text === report.text,
+  );
 }
 
 interface MarkProps {
