@@ -37,9 +37,23 @@ export function TicketCommand({ command, waits, isTitled, startsOpen }: TicketCo
   return (
     <div className={classes["command"]}>
       <div className={classes["head"]}>
+        {hasOutput && (
+          <UnstyledButton
+            className={classes["toggle"]}
+            aria-expanded={isOpen}
+            aria-controls={outputId}
+            aria-label={isOpen ? "Hide output" : "Show output"}
+            onClick={() => setChoice(!isOpen)}
+          >
+            <IconChevronRight size={14} stroke={2} aria-hidden="true" />
+          </UnstyledButton>
+        )}
         <span className={classes["machine"]}>{command.machine}</span>
         {!isTitled && <code className={classes["title"]}>{command.title}</code>}
         <span className={classes["status"]}>
+          {!isOpen && !isLive && bytes > 0 && (
+            <span className={classes["took"]}>{sizeWords(bytes)}</span>
+          )}
           <Status look={commandLook(command, waits)} plain />
           <Took command={command} />
         </span>
@@ -47,31 +61,19 @@ export function TicketCommand({ command, waits, isTitled, startsOpen }: TicketCo
       {waits && <Waiting command={command} />}
       {command.error !== "" && <p className={classes["error"]}>{command.error}</p>}
       {hasOutput && (
-        <>
-          <UnstyledButton
-            className={classes["toggle"]}
-            aria-expanded={isOpen}
-            aria-controls={outputId}
-            onClick={() => setChoice(!isOpen)}
-          >
-            <IconChevronRight size={14} stroke={2} aria-hidden="true" />
-            {isOpen ? "Hide output" : "Show output"}
-            {bytes > 0 && !isLive && ` (${sizeWords(bytes)})`}
-          </UnstyledButton>
-          <div id={outputId}>
-            {isOpen && (
-              <CommandOutput
-                commandId={command.id}
-                attemptId={command.attempt_id}
-                title={command.title}
-                live={isLive}
-                stdoutBytes={command.stdout_bytes}
-                stderrBytes={command.stderr_bytes}
-                rows={14}
-              />
-            )}
-          </div>
-        </>
+        <div id={outputId} className={classes["output"]}>
+          {isOpen && (
+            <CommandOutput
+              commandId={command.id}
+              attemptId={command.attempt_id}
+              title={command.title}
+              live={isLive}
+              stdoutBytes={command.stdout_bytes}
+              stderrBytes={command.stderr_bytes}
+              rows={14}
+            />
+          )}
+        </div>
       )}
       {command.started_at !== null && !isLive && bytes === 0 && (
         <p className={classes["about"]}>It wrote nothing.</p>

@@ -27,7 +27,6 @@ export function CommandOutput(props: CommandOutputProps) {
   const store = useOutput(props);
   const { ref, onScroll, onKeyDown, window, follows, followEnd } = useRows(
     store.lines,
-    store.version,
     props.rows ?? 18,
   );
   const count = store.lines.rowCount;

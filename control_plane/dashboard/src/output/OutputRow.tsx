@@ -2,7 +2,7 @@
 import { type CSSProperties, memo, type ReactNode } from "react";
 import type { Row } from "./line_buffer.ts";
 import classes from "./OutputRow.module.css";
-import type { Colour, Style, Styles } from "./style.ts";
+import { type Colour, isLight, NAMED, type Style, type Styles } from "./style.ts";
 
 interface OutputRowProps {
   row: Row;
@@ -53,12 +53,23 @@ function look(style: Style): { className: string; style?: CSSProperties } {
   const css: Record<string, string> = {};
   const foreground = style.inverse ? style.background : style.foreground;
   const background = style.inverse ? style.foreground : style.background;
-  if (foreground !== null) names.push(colour(foreground, "--fh-ink", css, classes["ink"]));
-  else if (style.inverse) names.push(classes["inverseInk"]);
-  if (background !== null) names.push(colour(background, "--fh-ground", css, classes["ground"]));
-  else if (style.inverse) names.push(classes["inverseGround"]);
-  // On a ground of its own choice a colour is drawn as it is, else so that it can be read here.
-  if (foreground !== null && background === null) names.push(classes["readable"]);
+  if (background?.kind === "exact") {
+    // A ground of its own: what stands on it is drawn as the command meant it.
+    css["--fh-ground"] = background.css;
+    css["--fh-ink"] = exactInk(foreground, background.css);
+    names.push(classes["ground"], classes["ink"]);
+  } else {
+    if (background !== null) {
+      css["--fh-ground"] = `var(--fh-ansi-${background.index})`;
+      names.push(classes["tint"]);
+    } else if (style.inverse) names.push(classes["inverseGround"]);
+    if (foreground !== null) {
+      css["--fh-ink"] =
+        foreground.kind === "named" ? `var(--fh-ansi-${foreground.index})` : foreground.css;
+      names.push(classes["ink"]);
+      if (foreground.kind === "exact") names.push(classes["readable"]);
+    } else if (style.inverse && background === null) names.push(classes["inverseInk"]);
+  }
   if (style.bold) names.push(classes["bold"]);
   if (style.dim) names.push(classes["dim"]);
   if (style.italic) names.push(classes["italic"]);
@@ -67,13 +78,7 @@ function look(style: Style): { className: string; style?: CSSProperties } {
   return { className: names.filter(Boolean).join(" "), style: css };
 }
 
-/** Sets the variable that the class draws with. */
-function colour(
-  value: Colour,
-  variable: string,
-  css: Record<string, string>,
-  className: string | undefined,
-): string | undefined {
-  css[variable] = value.kind === "named" ? `var(--fh-ansi-${value.index})` : value.css;
-  return className;
+function exactInk(foreground: Colour | null, ground: string): string {
+  if (foreground === null) return isLight(ground) ? "#000000" : "#ffffff";
+  return foreground.kind === "exact" ? foreground.css : (NAMED[foreground.index] ?? "#ffffff");
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { PLAIN, rendition, Styles } from "./style.ts";
+import { isLight, PLAIN, rendition, Styles } from "./style.ts";
 
 const after = (...parameters: string[]) => parameters.reduce(rendition, PLAIN);
 
@@ -85,4 +85,19 @@ test("each style has one number, and nobody can make endless ones", () => {
     styles.numberOf(after(`38;2;${i % 256};${(i >> 8) % 256};${7}`));
   }
   assert.equal(styles.numberOf(after("38;2;1;2;99")), 0);
+});
+
+test("text without a colour is black or white, whichever can be read on its ground", () => {
+  assert.deepEqual(["#ffffff", "#ffff00", "#00ff00", "#888888"].map(isLight), [
+    true,
+    true,
+    true,
+    true,
+  ]);
+  assert.deepEqual(["#000000", "#0000ff", "#800000", "#555555"].map(isLight), [
+    false,
+    false,
+    false,
+    false,
+  ]);
 });

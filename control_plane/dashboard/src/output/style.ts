@@ -127,6 +127,32 @@ function indexed(index: number): Colour {
   return exact(level(Math.floor(cube / 36)), level(Math.floor(cube / 6) % 6), level(cube % 6));
 }
 
+/** The sixteen names as most terminals draw them, for a ground that is not the page's own. */
+export const NAMED: readonly string[] = [
+  "#000000",
+  "#cd3131",
+  "#0dbc79",
+  "#e5e510",
+  "#2472c8",
+  "#bc3fbc",
+  "#11a8cd",
+  "#e5e5e5",
+  "#666666",
+  "#f14c4c",
+  "#23d18b",
+  "#f5f543",
+  "#3b8eea",
+  "#d670d6",
+  "#29b8db",
+  "#ffffff",
+];
+
+/** Tells whether black is easier to read on `#rrggbb` than white. */
+export function isLight(css: string): boolean {
+  const channel = (at: number) => (Number.parseInt(css.slice(at, at + 2), 16) / 255) ** 2.2;
+  return 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5) > 0.179;
+}
+
 function exact(red: number, green: number, blue: number): Colour {
   const hex = ((red << 16) | (green << 8) | blue).toString(16).padStart(6, "0");
   return { kind: "exact", css: `#${hex}` };

@@ -40,9 +40,32 @@ interface Rows {
   readonly followEnd: () => void;
 }
 
-export function useRows(lines: LineBuffer, version: number, visibleRows: number): Rows {
+/** What is known between draws. */
+interface Place {
+  /** The element's scrollTop as last set or heard of. */
+  known: number;
+  /** Where the bar is to be put. */
+  target: number | null;
+  offset: number;
+  viewport: number;
+  /** Height of the list as drawn. */
+  list: number;
+  dropped: number;
+  columns: number;
+}
+
+/** Call it in a component that is drawn again when the rows change. */
+export function useRows(lines: LineBuffer, visibleRows: number): Rows {
   const ref = useRef<HTMLDivElement>(null);
-  const place = useRef({ at: 0, offset: 0, dropped: 0, columns: 0 });
+  const place = useRef<Place>({
+    known: 0,
+    target: null,
+    offset: 0,
+    viewport: 0,
+    list: 0,
+    dropped: 0,
+    columns: 0,
+  }).current;
   const rest = useRef<ReturnType<typeof setTimeout>>(undefined);
   const [follows, setFollows] = useState(true);
   const [, redraw] = useState(0);
@@ -51,62 +74,69 @@ export function useRows(lines: LineBuffer, version: number, visibleRows: number)
   const list = count * ROW_PX + 2 * PADDING_PX;
   const height = Math.min(list, visibleRows * ROW_PX + 2 * PADDING_PX);
   const physical = physicalHeight(list);
+  const viewport = place.viewport || height;
 
   // Rows that were dropped above what is read: the reader stays where they are.
   const { rows: dropped, after } = lines.dropped;
-  if (dropped !== place.current.dropped) {
-    const gone = (dropped - place.current.dropped - (place.current.dropped === 0 ? 1 : 0)) * ROW_PX;
-    if (!follows && place.current.at + place.current.offset > after * ROW_PX) {
-      place.current.offset -= gone;
-    }
-    place.current.dropped = dropped;
+  if (dropped !== place.dropped) {
+    // The row that says so came in their place.
+    const gone = (dropped - place.dropped - (place.dropped === 0 ? 1 : 0)) * ROW_PX;
+    if (!follows && place.known + place.offset > after * ROW_PX) place.offset -= gone;
+    place.dropped = dropped;
   }
-  if (follows) {
-    place.current.at = physical - height;
-    place.current.offset = list - physical;
-  }
-  const { at, offset } = place.current;
 
+  const at = follows ? physical - viewport : (place.target ?? place.known);
+  const offset = follows ? list - physical : place.offset;
   const seen = Math.max(0, Math.floor((at + offset - PADDING_PX) / ROW_PX));
-  const first = Math.max(0, seen - SPARE_ROWS);
+  const first = Math.max(0, Math.min(seen, count) - SPARE_ROWS);
   const last = Math.min(count, seen + Math.ceil(height / ROW_PX) + 1 + SPARE_ROWS);
   for (let index = first; index < last; index++) {
     const columns = Math.min(COLUMNS_MAX, lines.row(index).text.length + 4);
-    if (columns > place.current.columns) place.current.columns = columns;
+    if (columns > place.columns) place.columns = columns;
   }
 
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the version stands for the rows
-  useLayoutEffect(() => {
-    const element = ref.current;
-    if (element === null) return;
-    if (Math.abs(element.scrollTop - place.current.at) >= 1) {
-      element.scrollTop = place.current.at;
-    }
-  }, [version, physical, follows, at, offset]);
-
-  const onScroll = useCallback(() => {
+  /** Takes in where the reader has scrolled to. */
+  const moved = useCallback(() => {
     const element = ref.current;
     if (element === null) return;
     const now = element.scrollTop;
-    const before = place.current.at;
-    if (Math.abs(now - before) < 1) return; // ours
-    const size = {
-      list: lines.rowCount * ROW_PX + 2 * PADDING_PX,
-      viewport: element.clientHeight,
-    };
-    place.current.offset = offsetAfter(size, place.current.offset, before, now);
-    place.current.at = now;
-    setFollows(now >= physicalHeight(size.list) - size.viewport - 2);
+    if (Math.abs(now - place.known) < 1) return; // ours
+    const extent = { list: place.list, viewport: element.clientHeight };
+    place.offset = offsetAfter(extent, place.offset, place.known, now);
+    place.known = now;
+    place.target = null;
+    setFollows(now >= physicalHeight(extent.list) - extent.viewport - 2);
     redraw((times) => times + 1);
     clearTimeout(rest.current);
     rest.current = setTimeout(() => {
-      const settled = atRest(size, place.current.offset, place.current.at);
-      place.current.offset += place.current.at - settled;
-      place.current.at = settled;
+      const settled = atRest(extent, place.offset, place.known);
+      if (settled === place.known) return;
+      place.offset += place.known - settled;
+      place.target = settled;
       redraw((times) => times + 1);
     }, REST_MS);
-  }, [lines]);
+  }, [place]);
   useEffect(() => () => clearTimeout(rest.current), []);
+
+  useLayoutEffect(() => {
+    const element = ref.current;
+    if (element === null) return;
+    place.list = list;
+    place.viewport = element.clientHeight;
+    // The reader may have scrolled between the event and now: then the end is not forced on them.
+    if (element.scrollTop < place.known - 1) {
+      moved();
+      return;
+    }
+    if (follows) {
+      place.offset = list - physical;
+      element.scrollTop = physical;
+    } else if (place.target !== null) {
+      element.scrollTop = place.target;
+      place.target = null;
+    }
+    place.known = element.scrollTop;
+  });
 
   const followEnd = useCallback(() => {
     setFollows(true);
@@ -125,7 +155,7 @@ export function useRows(lines: LineBuffer, version: number, visibleRows: number)
 
   return {
     ref,
-    onScroll,
+    onScroll: moved,
     onKeyDown,
     window: {
       first,
@@ -133,7 +163,7 @@ export function useRows(lines: LineBuffer, version: number, visibleRows: number)
       top: first * ROW_PX - offset,
       physical,
       height: Math.max(height, ROW_PX + 2 * PADDING_PX),
-      columns: place.current.columns,
+      columns: place.columns,
     },
     follows: follows || list <= height,
     followEnd,
