@@ -72,7 +72,7 @@ export function MachineCard({ machine }: { machine: Machine }) {
           search={{ text: `on ${machine.name}: ` }}
           variant="default"
           size="sm"
-          aria-label={`Ask ${machine.name} to do something`}
+          aria-label={`Ask it to do something: ${machine.name}`}
         >
           Ask it to do something
         </ButtonLink>

@@ -1,13 +1,12 @@
 /** Who is signed in and to which instance; how the page looks; signing out. */
-import { Menu, UnstyledButton, useMantineColorScheme } from "@mantine/core";
 import {
-  IconCheck,
-  IconDeviceLaptop,
-  IconLogout,
-  IconMoon,
-  IconSelector,
-  IconSun,
-} from "@tabler/icons-react";
+  type MantineColorScheme,
+  Menu,
+  UnstyledButton,
+  useMantineColorScheme,
+  VisuallyHidden,
+} from "@mantine/core";
+import { IconDeviceLaptop, IconLogout, IconMoon, IconSelector, IconSun } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { signOut } from "../session/session.ts";
 import classes from "./AccountMenu.module.css";
@@ -24,13 +23,14 @@ export function AccountMenu() {
   const { colorScheme, setColorScheme } = useMantineColorScheme();
   const name = me?.member.name ?? "";
   return (
-    <Menu width={232} position="top-start" withinPortal>
+    <Menu width={232} position="top-start" withinPortal={false} withInitialFocusPlaceholder={false}>
       <Menu.Target>
-        <UnstyledButton className={classes["button"]} aria-label="Account and appearance">
+        <UnstyledButton className={classes["button"]}>
+          <VisuallyHidden component="span">Account and appearance</VisuallyHidden>
           <span className={classes["face"]} aria-hidden="true">
             {(name.at(0) ?? "·").toUpperCase()}
           </span>
-          <span className={classes["who"]} aria-hidden="true">
+          <span className={classes["who"]}>
             <span className={classes["name"]}>{name}</span>
             <span className={classes["instance"]}>{me?.instance_name}</span>
           </span>
@@ -45,20 +45,20 @@ export function AccountMenu() {
             Farhand {me.version}
           </div>
         )}
-        <Menu.Label id="appearance">Appearance</Menu.Label>
-        {SCHEMES.map(({ value, word, icon: Icon }) => (
-          <Menu.Item
-            key={value}
-            role="menuitemradio"
-            aria-checked={colorScheme === value}
-            leftSection={<Icon size={18} stroke={1.7} />}
-            rightSection={colorScheme === value ? <IconCheck size={16} /> : null}
-            closeMenuOnClick={false}
-            onClick={() => setColorScheme(value)}
-          >
-            {word}
-          </Menu.Item>
-        ))}
+        <Menu.Label>Appearance</Menu.Label>
+        <Menu.RadioGroup
+          value={colorScheme}
+          onChange={(value) => setColorScheme(value as MantineColorScheme)}
+        >
+          {SCHEMES.map(({ value, word, icon: Icon }) => (
+            <Menu.RadioItem key={value} value={value}>
+              <span className={classes["scheme"]}>
+                <Icon size={18} stroke={1.7} aria-hidden="true" />
+                {word}
+              </span>
+            </Menu.RadioItem>
+          ))}
+        </Menu.RadioGroup>
         <Menu.Divider />
         <Menu.Item
           leftSection={<IconLogout size={18} stroke={1.7} />}

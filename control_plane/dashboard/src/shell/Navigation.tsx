@@ -12,7 +12,7 @@ export function Navigation() {
   const pending = useQuery(machinesQuery).data?.items.filter((m) => m.status === "pending").length;
   const needed = useQuery(ticketsThatNeedPeopleQuery).data?.items.length;
   return (
-    <nav className={classes["navigation"]} aria-label="Main">
+    <ul className={classes["navigation"]}>
       <Entry to="/chat" icon={<IconMessageCircle size={22} stroke={1.7} />} name="Chat" />
       <Entry
         to="/machines"
@@ -28,7 +28,7 @@ export function Navigation() {
         waiting={needed}
         waitingFor="waiting for a person"
       />
-    </nav>
+    </ul>
   );
 }
 
@@ -44,7 +44,7 @@ function Entry({ to, icon, name, waiting = 0, waitingFor = "" }: EntryProps) {
   // Described, not named, by the number: "Tickets" stays the link's name while it changes.
   const noteId = `waiting-${name}`;
   return (
-    <>
+    <li className={classes["item"]}>
       <Link
         to={to}
         className={classes["entry"]}
@@ -66,6 +66,6 @@ function Entry({ to, icon, name, waiting = 0, waitingFor = "" }: EntryProps) {
           {waiting} {waitingFor}
         </VisuallyHidden>
       )}
-    </>
+    </li>
   );
 }

@@ -16,7 +16,8 @@ export function Shell() {
       <a className={classes["skip"]} href="#content">
         Skip to content
       </a>
-      <header className={classes["rail"]}>
+      {/* No header element: a dialog has one, and a page has one banner. */}
+      <nav className={classes["rail"]} aria-label="Main">
         <div className={classes["brand"]}>
           <Logo />
           <span className={classes["name"]}>Farhand</span>
@@ -25,7 +26,7 @@ export function Shell() {
         <div className={classes["account"]}>
           <AccountMenu />
         </div>
-      </header>
+      </nav>
       <ReconnectingBanner />
       <main id="content" ref={content} tabIndex={-1} className={classes["content"]}>
         <Outlet />
