@@ -16,7 +16,7 @@ import grpc.aio
 from farhand_control_plane.machines.admission import Admission, Presented
 from farhand_control_plane.machines.dispatcher import Dispatcher
 from farhand_control_plane.machines.hub import Hub
-from farhand_control_plane.machines.machine_link import MachineLink
+from farhand_control_plane.machines.machine_link import Holding, MachineLink
 from farhand_control_plane.machines.presence import Presence
 from farhand_control_plane.machines.recorder import NO_RESULT, Recorder
 from farhand_shared import codec, pki
@@ -84,7 +84,7 @@ class LinkService:
             hello = await self._greet(session, context)
             if hello is None:
                 return
-            holding = await self._admission.admit(presented, hello)
+            holding = await self._admitted(presented, hello)
             if isinstance(holding, Bye):
                 session.bye(holding)
                 await _write_due(session, context)
@@ -115,7 +115,17 @@ class LinkService:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         finally:
             link.leave()
-            await self._presence.release(link)
+            await self._presence.release(link.held)
+
+    async def _admitted(self, presented: Presented, hello: Hello) -> Holding | Bye:
+        """Admit a stream; what was taken for one that ended meanwhile is given back."""
+        admitting = asyncio.create_task(self._admission.admit(presented, hello), name="admit")
+        try:
+            return await asyncio.shield(admitting)
+        except asyncio.CancelledError:
+            # Cancelled in its commit it would hold the machine's lease, and nobody would know.
+            self._presence.give_back(admitting)
+            raise
 
     async def _greet(self, session: ReplicaLink, context: Context) -> Hello | None:
         """Read up to the Hello; None when the stream is to end (a goodbye was written)."""

@@ -15,15 +15,17 @@ from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.words import MachineStatus
 from farhand_control_plane.machines.admission import QUARANTINED, REVOKED
 from farhand_control_plane.machines.hub import Hub
-from farhand_control_plane.machines.machine_link import MachineLink
+from farhand_control_plane.machines.machine_link import Holding, MachineLink
 from farhand_shared.errors import FarhandError, Unavailable
 from farhand_shared.ids import MachineId, ReplicaId
 from farhand_shared.limits import OFFLINE_AFTER_S
+from farhand_shared.link_events import Bye
 
 _log = logging.getLogger(__name__)
 
 RENEW_S: Final = 15.0  # leases of 90 s and "offline after 45 s" allow a missed one
 LEFT_RUNS_KEPT_S: Final = 600.0
+_ENDED_WITHIN_S: Final = 2.0  # at the replica's stop; a lease that is left ends by itself
 
 
 class Presence:
@@ -36,6 +38,7 @@ class Presence:
         self._hub = hub
         self._replica_id = replica_id
         self._tasks: set[asyncio.Task[None]] = set()
+        self._ending: set[asyncio.Task[None]] = set()
         self._changed: set[MachineId] = set()
         self._recheck = asyncio.Event()
         self._unsubscribe = listener.subscribe(MACHINES, self._on_notification)
@@ -48,19 +51,47 @@ class Presence:
 
     async def close(self) -> None:
         self._unsubscribe()
+        if self._ending:
+            await asyncio.wait(self._ending, timeout=_ENDED_WITHIN_S)
+        self._tasks |= self._ending
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._connection.close()
 
-    async def release(self, link: MachineLink) -> None:
-        """Say that a stream is over; a newer epoch is left alone. Never raises."""
+    async def release(self, held: HeldLink) -> None:
+        """Say that a stream is over; a newer epoch is left alone. Never raises.
+
+        It is said also when the caller is cancelled: gRPC cancels a handler whose client is gone,
+        and that is just when it gets here.
+        """
+        await asyncio.shield(self._see_through(self._release(held), "release-link"))
+
+    def give_back(self, admitting: "asyncio.Task[Holding | Bye]") -> None:
+        """Release what an admission takes whose stream has ended while it was decided."""
+        self._see_through(self._give_back(admitting), "give-back-link")
+
+    async def _give_back(self, admitting: "asyncio.Task[Holding | Bye]") -> None:
+        try:
+            holding = await admitting
+        except FarhandError:
+            return
+        if isinstance(holding, Holding):
+            await self._release(holding.held)
+
+    async def _release(self, held: HeldLink) -> None:
         try:
             async with self._database.transaction() as tx:
-                await links.release(tx, link.held)
+                await links.release(tx, held)
         except Unavailable as error:
             # Its lease ends by itself.
-            _log.warning("cannot release the link of %s: %s", link.name, error)
+            _log.warning("cannot release the link of machine %s: %s", held.machine_id, error)
+
+    def _see_through(self, work: Coroutine[None, None, None], name: str) -> "asyncio.Task[None]":
+        task = asyncio.create_task(work, name=name)
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+        return task
 
     def heard(self, link: MachineLink) -> None:
         """Note at once that a machine was heard: somebody has asked for it to be pinged."""

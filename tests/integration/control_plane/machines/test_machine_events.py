@@ -2,8 +2,12 @@
 
 import asyncio
 
+import pytest
+
 from farhand_control_plane.db import enrolment, links, machines
 from farhand_control_plane.db.links import HeldLink
+from farhand_control_plane.machines.admission import Admission
+from farhand_control_plane.machines.link_service import LinkService
 from farhand_control_plane.machines.presence import Presence
 from farhand_control_plane.machines.sweeper import Sweeper
 from farhand_shared.ids import MachineId
@@ -145,3 +149,46 @@ async def test_a_link_that_is_alive_after_all_is_told_online_again(lab):
             view = await machines.get(tx, lab.instance.instance_id, link.held.machine_id)
         assert view.presence == "online"
     assert (await told(lab)).count("online") == 2
+
+
+@pytest.mark.parametrize("where", ["admitted", "released"])
+async def test_a_stream_cancelled_in_the_middle_of_a_statement_leaves_nobody_online(
+    lab, monkeypatch, where
+):
+    """gRPC cancels the handler of a client that is gone, wherever it is at that moment."""
+    reached, go_on, handler_ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    connect, admit, release = LinkService._connect, Admission.admit, links.release
+
+    handlers = []
+
+    async def noting_its_end(*arguments):
+        handlers.append(asyncio.current_task())
+        try:
+            await connect(*arguments)
+        finally:
+            handler_ended.set()
+
+    async def held_up(work, *, after):
+        done = await work if after else None
+        reached.set()
+        await go_on.wait()
+        return done if after else await work
+
+    monkeypatch.setattr(LinkService, "_connect", noting_its_end)
+    if where == "admitted":
+        monkeypatch.setattr(Admission, "admit", lambda *a: held_up(admit(*a), after=True))
+    else:
+        monkeypatch.setattr(links, "release", lambda *a: held_up(release(*a), after=False))
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    daemon = FakeDaemon(machine)
+    await daemon.connect(welcome=where == "released")
+    async with asyncio.timeout(20):
+        if where == "admitted":
+            await reached.wait()
+        await daemon.stop()
+        await reached.wait()
+        handlers[0].cancel()  # as gRPC does, though not each time
+        await handler_ended.wait()
+    go_on.set()
+    await hears(lab, "enrolled", "confirmed", "online", "offline")
