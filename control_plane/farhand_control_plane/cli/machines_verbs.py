@@ -97,7 +97,8 @@ def add(
         show(f"Enrolment code (for one computer, until {when(made['expires_at'])}):")
         show(f"    {made['code']}")
         show("On that computer, with its own user:")
-        show(f"    farhandd enroll {made['url']}")
+        show(f"    {made['install_line']}")
+        show(f"or, where the daemon is installed already: farhandd enroll {made['url']}")
         show("It asks for the code, then shows six words.")
         if (urlsplit(made["url"]).hostname or "") in _LOOPBACK:
             note(
