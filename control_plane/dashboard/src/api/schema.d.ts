@@ -1627,9 +1627,7 @@ export interface operations {
                 headers: {
                     [name: string]: unknown;
                 };
-                content: {
-                    "application/json": unknown;
-                };
+                content?: never;
             };
             /** @description what cannot be done, why, and what to do */
             default: {
@@ -1921,12 +1919,14 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Successful Response */
+            /** @description after `data:` an Event each, with its `seq` as `id:`; comments in between */
             200: {
                 headers: {
                     [name: string]: unknown;
                 };
-                content?: never;
+                content: {
+                    "text/event-stream": string;
+                };
             };
             /** @description what cannot be done, why, and what to do */
             default: {
