@@ -31,6 +31,8 @@ export interface EventStreamParts {
   readonly onEvent: (event: LiveEvent) => void;
   /** Something may have been missed: whatever is shown is to be read again. */
   readonly onGap: () => void;
+  /** The connection is there again after it was lost; other long ones may be dead as well. */
+  readonly onBack: () => void;
   readonly onChange: () => void;
   readonly pause?: (ms: number, signal: AbortSignal) => Promise<void>;
 }
@@ -47,6 +49,7 @@ export class EventStream {
   #isOpen = false;
   #tell: ReturnType<typeof setTimeout> | undefined;
   #isReconnecting = false;
+  #wasLost = false;
 
   constructor(parts: EventStreamParts) {
     this.#parts = parts;
@@ -93,6 +96,7 @@ export class EventStream {
         if (error instanceof ApiError && !error.retryable) this.#position.forget();
       }
       if (signal.aborted) return;
+      this.#wasLost = true;
       this.#become(false, this.#isReconnecting);
       await wait(backoff.next(), signal);
     }
@@ -110,6 +114,9 @@ export class EventStream {
       const decoder = new TextDecoder();
       let isFirst = true;
       const reader = body.getReader();
+      const cancel = () => void reader.cancel().catch(() => undefined);
+      connection.signal.addEventListener("abort", cancel);
+      if (connection.signal.aborted) cancel();
       for (;;) {
         const { done, value } = await reader.read();
         if (done || signal.aborted) return;
@@ -122,6 +129,8 @@ export class EventStream {
           this.#tell = undefined;
           this.#become(true, false);
           this.#parts.onGap();
+          if (this.#wasLost) this.#parts.onBack();
+          this.#wasLost = false;
         }
         parser.feed(decoder.decode(value, { stream: true }));
       }

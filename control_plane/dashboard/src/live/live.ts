@@ -2,7 +2,7 @@
 import type { QueryClient } from "@tanstack/react-query";
 import { useEffect, useSyncExternalStore } from "react";
 import { openStream } from "../api/client.ts";
-import { forgetOutputs } from "../output/output_store.ts";
+import { forgetOutputs, reconnectOutputs } from "../output/output_store.ts";
 import { currentSession, watchSession } from "../session/session.ts";
 import { affectedBy } from "./affected.ts";
 import { EventStream, type LiveEvent } from "./event_stream.ts";
@@ -30,6 +30,7 @@ export function startLive(queries: QueryClient): void {
       for (const hear of listeners) hear(event);
     },
     onGap: () => refresher.add(null),
+    onBack: reconnectOutputs,
     onChange: () => {
       for (const changed of changes) changed();
     },

@@ -16,6 +16,8 @@ export type OutputState =
   | "failed"; // `error` says why
 
 const slots = new Slots(2);
+/** A restart that nobody notices needs no words. */
+const TELL_AFTER_MS = 2_000;
 /** Outputs that nobody looks at are kept for coming back to, as many and as large as this. */
 const KEPT = 8;
 const KEPT_UNITS = 32 * 1024 * 1024;
@@ -36,6 +38,7 @@ export class OutputStore implements Taker, SlotUser {
   readonly #watchers = new Set<() => void>();
   #viewers = 0;
   #reading: AbortController | null = null;
+  #tell: ReturnType<typeof setTimeout> | undefined;
   #frame = 0;
   #version = 0;
 
@@ -90,6 +93,13 @@ export class OutputStore implements Taker, SlotUser {
     void this.#follow(reading.signal);
   }
 
+  /** Begins a new connection: the old one may be dead without a word, as a quiet command looks. */
+  reconnect(): void {
+    if (this.#reading === null) return;
+    this.#reading.abort();
+    this.begin();
+  }
+
   giveWay(): void {
     this.#reading?.abort();
     this.#reading = null;
@@ -110,7 +120,12 @@ export class OutputStore implements Taker, SlotUser {
   }
 
   connected(is: boolean): void {
-    this.#become(is ? "following" : "reconnecting");
+    if (!is) {
+      this.#tell ??= setTimeout(() => this.#become("reconnecting"), TELL_AFTER_MS);
+      return;
+    }
+    this.#hush();
+    this.#become("following");
   }
 
   async #follow(signal: AbortSignal): Promise<void> {
@@ -184,7 +199,13 @@ export class OutputStore implements Taker, SlotUser {
     this.lines.write(stream, this.#decoders[stream].decode());
   }
 
+  #hush(): void {
+    clearTimeout(this.#tell);
+    this.#tell = undefined;
+  }
+
   #become(state: OutputState): void {
+    if (state !== "reconnecting") this.#hush();
     if (state === this.state) return;
     this.state = state;
     this.#changed();
@@ -230,6 +251,11 @@ function trim(): void {
     units += store.lines.units;
     if (kept > KEPT || units > KEPT_UNITS) stores.delete(attemptId);
   }
+}
+
+/** The server was away: whatever is followed goes on where it was, over new connections. */
+export function reconnectOutputs(): void {
+  for (const store of stores.values()) store.reconnect();
 }
 
 /** Forgets everything that was read: another person may sign in here. */

@@ -4,7 +4,7 @@ export function sizeWords(bytes: number): string {
   const units = ["kB", "MB", "GB", "TB"];
   let value = bytes / 1_000;
   let unit = 0;
-  while (value >= 999.95 && unit < units.length - 1) {
+  while (value >= 999.5 && unit < units.length - 1) {
     value /= 1_000;
     unit++;
   }
