@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query
 
-from farhand_control_plane.api import shapes
+from farhand_control_plane.api import shapes, ticket_shapes
 from farhand_control_plane.api.access import Chatter, Reader, TicketKeeper
 from farhand_control_plane.api.services import Services, services_of
 from farhand_control_plane.db import commands, tickets
@@ -28,18 +28,20 @@ async def list_tickets(
     stage: Stage | None = None,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: str | None = None,
-) -> shapes.Page[shapes.Ticket]:
+) -> shapes.Page[ticket_shapes.Ticket]:
     """List tickets: those that need a person first, then what runs, then closed ones."""
     async with services.database.transaction() as tx:
         page = await tickets.list_(tx, caller.instance_id, limit=limit, cursor=cursor, stage=stage)
     return shapes.Page(
-        items=[shapes.Ticket(**shapes.ticket_fields(row)) for row in page.items],
+        items=[ticket_shapes.Ticket(**ticket_shapes.ticket_fields(row)) for row in page.items],
         next_cursor=page.next_cursor,
     )
 
 
 @router.get("/{ticket_id}")
-async def show_ticket(ticket_id: str, caller: Reader, services: _Services) -> shapes.TicketWithAll:
+async def show_ticket(
+    ticket_id: str, caller: Reader, services: _Services
+) -> ticket_shapes.TicketWithAll:
     """Show a ticket: why it exists, what it asks, what was reported, what ran."""
     async with services.database.transaction() as tx:
         return await _show(tx, caller, ticket_id)
@@ -47,8 +49,8 @@ async def show_ticket(ticket_id: str, caller: Reader, services: _Services) -> sh
 
 @router.post("/{ticket_id}/answer")
 async def answer_ticket(
-    ticket_id: str, asked: shapes.AnswerAsked, caller: Chatter, services: _Services
-) -> shapes.TicketWithAll:
+    ticket_id: str, asked: ticket_shapes.AnswerAsked, caller: Chatter, services: _Services
+) -> ticket_shapes.TicketWithAll:
     """Answer its open question; the first answer counts."""
     async with services.database.transaction() as tx:
         view = await _find(tx, caller, ticket_id)
@@ -70,7 +72,9 @@ async def answer_ticket(
 
 
 @router.post("/{ticket_id}/accept")
-async def accept(ticket_id: str, caller: Chatter, services: _Services) -> shapes.TicketWithAll:
+async def accept(
+    ticket_id: str, caller: Chatter, services: _Services
+) -> ticket_shapes.TicketWithAll:
     """Accept what its latest report names; the ticket is done."""
     async with services.database.transaction() as tx:
         view = await _find(tx, caller, ticket_id)
@@ -80,8 +84,8 @@ async def accept(ticket_id: str, caller: Chatter, services: _Services) -> shapes
 
 @router.post("/{ticket_id}/stop")
 async def stop(
-    ticket_id: str, asked: shapes.StopAsked, caller: TicketKeeper, services: _Services
-) -> shapes.TicketWithAll:
+    ticket_id: str, asked: ticket_shapes.StopAsked, caller: TicketKeeper, services: _Services
+) -> ticket_shapes.TicketWithAll:
     """Stop a ticket with its session and its commands."""
     async with services.database.transaction() as tx:
         view = await _find(tx, caller, ticket_id)
@@ -100,18 +104,18 @@ async def _find(tx: Tx, caller: Caller, ticket_id: str) -> TicketView:
     return found
 
 
-async def _show(tx: Tx, caller: Caller, ticket_id: str) -> shapes.TicketWithAll:
+async def _show(tx: Tx, caller: Caller, ticket_id: str) -> ticket_shapes.TicketWithAll:
     view = await _find(tx, caller, ticket_id)
     chain = await tickets.why(tx, caller.instance_id, view.row.ticket_id)
     if chain is None:
         raise NotFound(f"cannot find ticket {ticket_id!r}; see farhand tickets list")
     ran = await commands.of_ticket(tx, caller.instance_id, view.row.ticket_id)
-    return shapes.TicketWithAll(
-        **shapes.ticket_fields(view.row),
+    return ticket_shapes.TicketWithAll(
+        **ticket_shapes.ticket_fields(view.row),
         request=view.request,
         thread_ids=list(view.thread_ids),
         questions=[shapes.question(question) for question in view.questions],
-        reports=[shapes.report(report) for report in view.reports],
+        reports=[ticket_shapes.report(report) for report in view.reports],
         commands=[shapes.command(command) for command in ran],
-        why=shapes.why(chain),
+        why=ticket_shapes.why(chain),
     )
