@@ -107,10 +107,14 @@ interface NamingProps {
 function Naming({ name, busy, onName, onRenew }: NamingProps) {
   const [editing, setEditing] = useState(false);
   const [wanted, setWanted] = useState(name ?? "");
+  const [chosen, setChosen] = useState(false);
 
   async function choose(event: FormEvent): Promise<void> {
     event.preventDefault();
-    if (await onName(wanted.trim() === "" ? null : wanted.trim())) setEditing(false);
+    if (await onName(wanted.trim() === "" ? null : wanted.trim())) {
+      setEditing(false);
+      setChosen(true);
+    }
   }
 
   if (editing) {
@@ -122,7 +126,6 @@ function Naming({ name, busy, onName, onRenew }: NamingProps) {
           placeholder="its own host name"
           value={wanted}
           maxLength={64}
-          data-autofocus
           autoFocus
           autoComplete="off"
           onChange={(event) => setWanted(event.currentTarget.value)}
@@ -137,7 +140,11 @@ function Naming({ name, busy, onName, onRenew }: NamingProps) {
     <>
       <span>
         It will be called {name === null ? "by its host name" : <b>{name}</b>}.{" "}
-        <UnstyledButton className={classes["link"]} onClick={() => setEditing(true)}>
+        <UnstyledButton
+          className={classes["link"]}
+          autoFocus={chosen}
+          onClick={() => setEditing(true)}
+        >
           Choose {name === null ? "a" : "another"} name
         </UnstyledButton>
       </span>

@@ -16,8 +16,6 @@ export function RevokeDialog({ machine, opened, onClose }: RevokeDialogProps) {
   async function revoke(): Promise<void> {
     await revokeMachine(machine.id);
     await queries.invalidateQueries({ queryKey: keys.machines });
-    // Its card is gone, and with it the button that the focus would go back to.
-    setTimeout(() => document.getElementById("content")?.focus({ preventScroll: true }));
   }
 
   return (

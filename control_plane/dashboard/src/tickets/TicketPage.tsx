@@ -77,8 +77,10 @@ function Shown({ ticket }: { ticket: TicketWithAll }) {
           </>
         }
       >
-        <div className={classes["standing"]} role="status">
-          <Status look={stageLook(ticket)} />
+        <div className={classes["standing"]}>
+          <span role="status">
+            <Status look={stageLook(ticket)} />
+          </span>
           <span>
             {ticket.machines.length > 0 && <>on {ticket.machines.join(", ")} · </>}
             asked by {ticket.requester}, <Time at={ticket.created_at} />

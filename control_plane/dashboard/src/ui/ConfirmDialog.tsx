@@ -3,6 +3,9 @@ import { Button, Group, Modal } from "@mantine/core";
 import { type ReactNode, useState } from "react";
 import { ErrorLine } from "./ErrorState.tsx";
 
+/** Mantine gives the focus back to what opened a dialog, where that still is, before this. */
+const FOCUS_RETURNED_MS = 60;
+
 interface ConfirmDialogProps {
   opened: boolean;
   onClose: () => void;
@@ -35,6 +38,12 @@ export function ConfirmDialog({
     try {
       await onConfirm();
       close();
+      // What opened the dialog may be gone with what it ended: the keyboard goes on in the view.
+      setTimeout(() => {
+        if (document.activeElement === document.body) {
+          document.getElementById("content")?.focus({ preventScroll: true });
+        }
+      }, FOCUS_RETURNED_MS);
     } catch (failure) {
       setError(failure);
     } finally {

@@ -18,9 +18,9 @@ test("the exact time is in UTC to the second", () => {
 
 test("a countdown ends at zero and never goes below", () => {
   assert.equal(countdown(600_000), "10:00");
-  assert.equal(countdown(599_001), "10:00");
+  assert.equal(countdown(599_999), "9:59");
   assert.equal(countdown(61_000), "1:01");
-  assert.equal(countdown(1), "0:01");
+  assert.equal(countdown(999), "0:00");
   assert.equal(countdown(0), "0:00");
   assert.equal(countdown(-5_000), "0:00");
   assert.equal(countdown(11_100_000), "3 h 05 min");

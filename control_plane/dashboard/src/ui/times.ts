@@ -31,7 +31,7 @@ export function utcTime(at: Date): string {
 
 /** Return "9:41" below an hour, "3 h 05 min" below a day, "6 d 4 h" above; "0:00" once over. */
 export function countdown(ms: number): string {
-  const s = Math.max(0, Math.ceil(ms / 1000));
+  const s = Math.max(0, Math.floor(ms / 1000));
   if (s < 3600) return `${Math.floor(s / 60)}:${String(s % 60).padStart(2, "0")}`;
   const min = Math.floor(s / 60);
   if (min < 24 * 60) return `${Math.floor(min / 60)} h ${String(min % 60).padStart(2, "0")} min`;
