@@ -100,7 +100,9 @@ function inOrder(commands: Command[]): Command[] {
 function idleWords(machine: Machine): string {
   if (machine.running + machine.queued > 0) return "…"; // the list is on its way
   if (machine.status === "paused") return "Paused: it takes no work.";
-  if (machine.status === "quarantined") return "Quarantined: it takes no work.";
+  if (machine.status === "quarantined") {
+    return "Two computers used its identity: revoke it, then add it again.";
+  }
   return machine.presence === "online"
     ? "Ready for work."
     : "What you ask for now waits until it is back.";

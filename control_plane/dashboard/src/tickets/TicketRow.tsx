@@ -33,7 +33,9 @@ export function TicketRow({ ticket }: { ticket: Ticket }) {
           )}
         </p>
       </div>
-      <Status look={stageLook(ticket)} />
+      <div className={classes["side"]}>
+        <Status look={stageLook(ticket)} />
+      </div>
     </div>
   );
 }

@@ -38,7 +38,7 @@ export function Status({ look, children, plain = false }: StatusProps) {
       <span className={classes["icon"]} aria-hidden="true">
         <Icon size={14} stroke={2} className={look.icon === IconLoader2 ? classes["spin"] : ""} />
       </span>
-      <span>
+      <span className={classes["word"]}>
         {look.word}
         {children}
       </span>
