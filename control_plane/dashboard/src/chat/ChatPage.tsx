@@ -30,7 +30,9 @@ export function ChatPage() {
     () => timelineOf(history?.items ?? [], outgoing, new Date()),
     [history, outgoing, minute],
   );
-  const { scroller, content, onScroll, isAtEnd, goToEnd } = useStickToEnd(entries[0]?.key);
+  const { scroller, content, onScroll, isAtEnd, goToEnd } = useStickToEnd(
+    history?.items.at(-1)?.id,
+  );
   const shownQuestions = useMemo(
     () => new Set(history?.items.flatMap((item) => item.question_id ?? [])),
     [history],

@@ -133,7 +133,6 @@ function Commands({ ticket }: { ticket: TicketWithAll }) {
         <TicketCommand
           key={command.id}
           command={command}
-          waits={command.ended_at === null && ticket.waiting_for.includes(command.machine)}
           isTitled={opensAlone && ticket.title.includes(command.title)}
           startsOpen={command === running || opensAlone}
         />

@@ -1,10 +1,8 @@
 /** One command in a ticket's card: where it runs, how it stands, what it wrote. */
 import { UnstyledButton } from "@mantine/core";
 import { IconChevronRight } from "@tabler/icons-react";
-import { useQuery } from "@tanstack/react-query";
 import { useId, useState } from "react";
 import type { Schemas } from "../api/client.ts";
-import { machinesQuery } from "../machines/queries.ts";
 import { CommandOutput } from "../output/CommandOutput.tsx";
 import { sizeWords } from "../output/sizes.ts";
 import { useNow } from "../ui/now.ts";
@@ -17,14 +15,12 @@ type Command = Schemas["Command"];
 
 interface TicketCommandProps {
   command: Command;
-  /** It is queued for a machine that is not here. */
-  waits: boolean;
   /** Its title says nothing that the card's does not. */
   isTitled: boolean;
   startsOpen: boolean;
 }
 
-export function TicketCommand({ command, waits, isTitled, startsOpen }: TicketCommandProps) {
+export function TicketCommand({ command, isTitled, startsOpen }: TicketCommandProps) {
   // Until a person decides, what began open stays open when the command ends.
   const [wasOpened, setWasOpened] = useState(startsOpen);
   const [choice, setChoice] = useState<boolean | null>(null);
@@ -54,11 +50,11 @@ export function TicketCommand({ command, waits, isTitled, startsOpen }: TicketCo
           {!isOpen && !isLive && bytes > 0 && (
             <span className={classes["took"]}>{sizeWords(bytes)}</span>
           )}
-          <Status look={commandLook(command, waits)} plain />
+          <Status look={commandLook(command, command.waiting)} plain />
           <Took command={command} />
         </span>
       </div>
-      {waits && <Waiting command={command} />}
+      {command.waiting && <Waiting command={command} />}
       {command.error !== "" && <p className={classes["error"]}>{command.error}</p>}
       {hasOutput && (
         <div id={outputId} className={classes["output"]}>
@@ -84,18 +80,16 @@ export function TicketCommand({ command, waits, isTitled, startsOpen }: TicketCo
 
 /** Offline is waiting: since when, and until when it is tried. */
 function Waiting({ command }: { command: Command }) {
-  const machines = useQuery(machinesQuery).data?.items;
-  const seen = machines?.find((machine) => machine.id === command.machine_id)?.seen_at ?? null;
   return (
     <p className={classes["about"]}>
       {command.machine} is offline
-      {seen !== null && (
+      {command.machine_seen_at !== null && (
         <>
           {" "}
-          since <Time at={seen} />
+          since <Time at={command.machine_seen_at} />
         </>
       )}
-      . This starts when it is back, and is given up at <Time at={command.start_expires_at} />.
+      . This starts when it is back, until <Time at={command.start_expires_at} />.
     </p>
   );
 }
