@@ -1,5 +1,6 @@
 """The page in the wheel, what it is built with, and that what is generated for it is fresh."""
 
+import gzip
 import json
 import re
 import shlex
@@ -104,6 +105,16 @@ def test_the_page_has_no_inline_script_and_its_styles_reach_nowhere(wheelhouse: 
         if name.endswith(".css"):
             assert not re.search(rb"url\(\s*[\"']?https?:", content), name
             assert b"@import" not in content, name
+
+
+@pytest.mark.e2e
+def test_the_whole_page_is_small(wheelhouse: Path) -> None:
+    # Well above what it is; one careless import of all icons or all styles is above that.
+    (found,) = wheelhouse.glob("farhand-[0-9]*.whl")
+    with zipfile.ZipFile(found) as archive:
+        page = page_in(archive)
+    assets = [content for name, content in page.items() if name.startswith("assets/")]
+    assert sum(len(gzip.compress(content)) for content in assets) < 320_000
 
 
 @pytest.mark.e2e
