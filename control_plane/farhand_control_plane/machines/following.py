@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from farhand_control_plane.db import commands, output
 from farhand_control_plane.db.commands import CommandView
@@ -31,6 +31,9 @@ _log = logging.getLogger(__name__)
 LOOK_S: Final = 1.0  # the net under lost notifications
 FIRST_ALONE_S: Final = 0.01  # a short command's first frame waits this long for the others
 READ_BYTES: Final = 512 * KIB
+# Every command has this one.
+_STARTED: Final = (AttemptState.STARTED,)
+_STARTED_FRAME: Final = encode_json_frame(FrameKind.STATE, {"state": AttemptState.STARTED.value})
 _KIND: Final = {Stream.STDOUT: FrameKind.STDOUT, Stream.STDERR: FrameKind.STDERR}
 
 
@@ -101,6 +104,14 @@ class Follower:
         """Follow a run until its end is committed, or its link is gone."""
         reader = Reader(news, dict(self._taken))
         run.attach(reader)
+        waited = False
+
+        def wait_no_longer() -> None:
+            nonlocal waited
+            waited = True
+            news.set()
+
+        timer = asyncio.get_running_loop().call_later(FIRST_ALONE_S, wait_no_longer)
         try:
             while True:
                 if reader.cursor < run.first:
@@ -124,17 +135,18 @@ class Follower:
                 if self._done or run.detached:
                     return
                 if not out:
-                    if self._first and not await _within(FIRST_ALONE_S, news):
+                    if self._first and waited:
                         yield b""
                     await news.wait()
         finally:
+            timer.cancel()
             run.detach(reader)
             link.acknowledge(run)
 
     def _state_frames(self, run: AttemptRun) -> list[bytes]:
         if run.started is None:
             return []
-        return self._tell_state({"state": AttemptState.STARTED.value})
+        return self._tell_state(_STARTED, _STARTED_FRAME)
 
     def _piece_frames(self, piece: Piece) -> list[bytes]:
         """Return the frames of a piece's part that the client does not have yet."""
@@ -243,30 +255,26 @@ class Follower:
         match view.state:
             case AttemptState.QUEUED:
                 seen: datetime | None = view.machine_seen_at
-                return self._tell_state(
-                    {
-                        "state": view.state.value,
-                        "waiting_for": view.machine_name,
-                        "online": view.machine_online,
-                        "since": None if seen is None else seen.isoformat(),
-                        "until": view.start_expires_at.isoformat(),
-                    },
-                    same_as=(view.state, view.machine_online),
-                )
+                value = {
+                    "state": view.state.value,
+                    "waiting_for": view.machine_name,
+                    "online": view.machine_online,
+                    "since": None if seen is None else seen.isoformat(),
+                    "until": view.start_expires_at.isoformat(),
+                }
+                frame = encode_json_frame(FrameKind.STATE, value)
+                return self._tell_state((view.state, view.machine_online), frame)
             case AttemptState.STARTED | AttemptState.STOPPING:
-                return self._tell_state({"state": AttemptState.STARTED.value})
+                return self._tell_state(_STARTED, _STARTED_FRAME)
             case _:
                 return []
 
-    def _tell_state(
-        self, value: dict[str, Any], *, same_as: tuple[object, ...] | None = None
-    ) -> list[bytes]:
-        """Return a state frame unless the client knows the state."""
-        state = same_as or (value["state"],)
+    def _tell_state(self, state: tuple[object, ...], frame: bytes) -> list[bytes]:
+        """Return a state's frame unless the client knows the state."""
         if self._told == state:
             return []
         self._told = state
-        return [encode_json_frame(FrameKind.STATE, value)]
+        return [frame]
 
     async def _read(self, stream: Stream, offset: int, limit: int) -> bytes:
         async with self._database.autocommit() as connection:
