@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Locator, expect
 
 from tests.e2e import browser as browsers
 from tests.e2e.browser import Sitting
-from tests.e2e.system import PATIENCE_S, Running, System, User, until
+from tests.e2e.system import Running, System, User, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(400)]
 
@@ -26,7 +26,7 @@ def user() -> User:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    expect.set_options(timeout=PATIENCE_S * 1000)
+    expect.set_options(timeout=30_000)
     with browsers.chromium() as running:
         yield running
 
@@ -66,8 +66,8 @@ def second(new_system: Callable[..., System], sitting: Sitting) -> Iterator[Syst
     sitting.page.get_by_role("button", name="Add a machine").first.click()
     dialog = sitting.page.get_by_role("dialog", name="Add a machine")
     line = dialog.get_by_label("Command to run there", exact=True)
-    expect(line).to_have_text(f"curl -fsSL {sitting.url}/install.sh | sh")
-    code = dialog.get_by_label("Code", exact=True).inner_text()
+    expect(line).to_have_value(f"curl -fsSL {sitting.url}/install.sh | sh")
+    code = dialog.get_by_label("Code", exact=True).input_value()
 
     enrolling = other.start(
         "farhandd", "enroll", sitting.url, "--name", SECOND, stdin=subprocess.PIPE
@@ -83,7 +83,7 @@ def second(new_system: Callable[..., System], sitting: Sitting) -> Iterator[Syst
     assert enrolling.ended() == 0, enrolling.text
 
     running = other.start("farhandd", "run")
-    expect(dialog).to_contain_text("is here")
+    expect(dialog).to_contain_text("Online")
     sitting.page.keyboard.press("Escape")
     expect(dialog).to_have_count(0)
     yield other
@@ -119,7 +119,7 @@ def test_a_machine_is_added_by_what_the_page_shows_and_runs_its_first_command(
     expect(machine(sitting, SECOND)).to_contain_text("Online")
     machine(sitting, SECOND).get_by_role("link", name=re.compile("Ask it to do")).click()
     box = sitting.page.get_by_role("textbox", name="Message")
-    expect(box).to_have_value(re.compile(f" on {SECOND}$"))
+    expect(box).to_have_value(f"on {SECOND}: ")
     sitting.say(f"run echo forty-$((40 + 2)) && pwd on {SECOND}")
     expect(output(sitting)).to_contain_text("forty-42")
     expect(output(sitting)).to_contain_text(str(second.folder))
@@ -130,11 +130,10 @@ def test_a_request_that_names_no_machine_is_a_question_answered_in_place(
 ) -> None:
     sitting.go("Chat")
     sitting.say("run echo asked-$((1 + 1))")
-    asked = card(sitting, "echo asked-")
-    expect(asked).to_contain_text("You named no machine.")
-    asked.get_by_role("button", name=SECOND, exact=True).click()
+    question = sitting.page.get_by_role("region", name=re.compile("You named no machine")).last
+    question.get_by_role("button", name=SECOND, exact=True).click()
     expect(output(sitting)).to_contain_text("asked-2")
-    expect(asked).to_contain_text("Done")
+    expect(card(sitting, "echo asked-")).to_contain_text("Done")
 
 
 def test_a_replica_killed_during_live_output_loses_and_doubles_nothing(
@@ -147,8 +146,8 @@ def test_a_replica_killed_during_live_output_loses_and_doubles_nothing(
     os.kill(system.pid_of("server"), signal.SIGKILL)
     expect(output(sitting)).to_contain_text("line 80")
     expect(card(sitting, "for i in")).to_contain_text("Done")
-    assert whole_output(sitting).split("\n")[:80] == [f"line {n}" for n in range(1, 81)]
-    assert whole_output(sitting).count("line 42\n") == 1
+    copied = whole_output(sitting).rstrip("\n").split("\n")
+    assert copied == [f"line {number}" for number in range(1, 81)]
     sitting.away = False
     # The page goes on as before: nothing was loaded again, and what is said now arrives once.
     sitting.say(f"run echo after-$((3 * 3)) on {SECOND}")
@@ -282,13 +281,13 @@ def test_a_link_signs_in_once_and_then_says_what_to_do(
         context.close()
 
 
-def test_a_machine_that_is_revoked_leaves_the_page(
-    browser: Browser, system: System, sitting: Sitting, second: System
-) -> None:
+def test_a_machine_that_is_revoked_leaves_the_page(sitting: Sitting, second: System) -> None:
     """The last test: nothing can run on that machine any more."""
     sitting.go("Machines")
     machine(sitting, SECOND).get_by_role("button", name="Revoke").click()
     sitting.page.get_by_role("dialog").get_by_role("button", name=f"Revoke {SECOND}").click()
     expect(machine(sitting, SECOND)).to_have_count(0)
-    shown = system.farhand("machines", "show", SECOND, "--json").json()
-    assert shown["status"] == "revoked"
+    until(
+        "its daemon has ended",
+        lambda: not any("farhand_daemon run" in line for line in second.processes().values()),
+    )
