@@ -92,10 +92,12 @@ function Card({ ticket, isRecent, shownQuestions }: CardProps) {
         >
           {ticket.title}
         </Link>
-        <span className={classes["stage"]} role="status">
-          <Status look={stageLook(ticket)} />
+        <span className={classes["side"]}>
+          <span role="status">
+            <Status look={stageLook(ticket)} />
+          </span>
+          {!isClosed && <StopTicket ticketId={ticket.id} title={ticket.title} />}
         </span>
-        {!isClosed && <StopTicket ticketId={ticket.id} title={ticket.title} />}
       </div>
       <div id={bodyId}>
         {isOpen && (
