@@ -17,8 +17,8 @@ import { WordsQuestion } from "./WordsQuestion.tsx";
 export function AddMachine({ onClose }: { onClose: () => void }) {
   const code = useCode();
   const used = useQuery({ ...codeQuery(code.made?.id ?? ""), enabled: code.made !== null }).data;
-  const machines = useQuery(machinesQuery).data?.items ?? [];
-  const machine = machines.find((one) => one.id === used?.machine_id);
+  const machines = useQuery(machinesQuery);
+  const machine = machines.data?.items.find((one) => one.id === used?.machine_id);
   const [turnedAway, setTurnedAway] = useState<string | null>(null);
 
   if (turnedAway !== null) {
@@ -38,6 +38,14 @@ export function AddMachine({ onClose }: { onClose: () => void }) {
     );
   }
   if (machine !== undefined) return <Added machine={machine} onClose={onClose} />;
+  if (used?.machine_name != null) {
+    // It is not listed: not yet, or not any more because somebody else turned it away.
+    return machines.isFetching ? (
+      <Loading what="the new machine" rows={1} rowHeight={200} />
+    ) : (
+      <TurnedAway name={used.machine_name} onAgain={() => again(null)} onClose={onClose} />
+    );
+  }
   if (code.made === null) {
     return code.error === null ? (
       <Loading what="the line and the code" rows={2} rowHeight={88} />
