@@ -83,10 +83,25 @@ export function TimelineEntry({ entry, outbox, shownQuestions, onEdit }: Timelin
   }
 }
 
+/** A longer message is shown by its beginning: a pasted log is not what one comes back for. */
+const BUBBLE_CHARACTERS = 2_000;
+
 const Bubble = memo(function Bubble({ text, sender }: { text: string; sender: string | null }) {
+  const [isWhole, setWhole] = useState(text.length <= BUBBLE_CHARACTERS * 1.5);
   return (
     <div className={classes["bubble"]} title={sender ?? undefined}>
-      {text}
+      {isWhole ? text : `${text.slice(0, BUBBLE_CHARACTERS)}…`}
+      {!isWhole && (
+        <Button
+          size="compact-sm"
+          h={28}
+          variant="default"
+          className={classes["whole"] ?? ""}
+          onClick={() => setWhole(true)}
+        >
+          Show all {text.length.toLocaleString()} characters
+        </Button>
+      )}
     </div>
   );
 });

@@ -141,10 +141,12 @@ export class LineBuffer {
   #drop(): boolean {
     if (this.#headBlocks < 0) {
       let units = 0;
-      this.#headBlocks = this.#blocks.findIndex((block) => {
+      const first = this.#blocks.findIndex((block) => {
         units += block.units;
         return units > this.#limits.headUnits;
       });
+      if (first < 0) return false;
+      this.#headBlocks = first;
     }
     const [block] = this.#blocks.splice(this.#headBlocks, 1);
     if (block === undefined) return false;
