@@ -81,9 +81,7 @@ function summary(machines: Machine[]): string {
   const online = active.filter((machine) => machine.presence === "online").length;
   const running = active.reduce((sum, machine) => sum + machine.running, 0);
   const queued = active.reduce((sum, machine) => sum + machine.queued, 0);
-  return [
-    `${online} of ${active.length} online`,
-    `${running} ${running === 1 ? "command" : "commands"} running`,
-    `${queued} queued`,
-  ].join(" · ");
+  return [`${online} of ${active.length} online`, `${running} running`, `${queued} queued`].join(
+    " · ",
+  );
 }
