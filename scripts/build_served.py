@@ -36,6 +36,7 @@ def build_all(report: int) -> int:
     began = time.monotonic()
     try:
         if not build_dashboard.is_current():
+            FAILED.unlink(missing_ok=True)
             say(report, "building the page; its address shows it when it is ready")
             build_dashboard.build()
             say(report, f"page ready ({time.monotonic() - began:.1f} s)")

@@ -86,6 +86,15 @@ def test_why_the_page_could_not_be_built_is_said_and_kept(
     assert "Vite said" in capsys.readouterr().out  # the log
 
 
+def test_while_the_page_is_built_nobody_is_told_why_it_once_could_not_be(
+    builds: Builds, failed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed.write_text("an old reason")
+    monkeypatch.setattr(build_dashboard, "build", lambda: builds.done.append(str(failed.exists())))
+    assert run()[0] == 0
+    assert builds.done == ["dist", "False"]
+
+
 def test_a_daemons_wheel_that_cannot_be_built_does_not_keep_the_page_away(
     builds: Builds, failed: Path
 ) -> None:

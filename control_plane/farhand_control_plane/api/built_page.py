@@ -11,6 +11,9 @@ from typing import Final
 # In the wheel; in a checkout `up` has it built there.
 PAGE_FOLDER: Final = Path(__file__).parents[1] / "_page"
 
+# Beside it: why the last build failed, in a line or more.
+FAILED_NAME: Final = "_page.failed"
+
 JAVASCRIPT: Final = "text/javascript; charset=utf-8"
 
 _TYPES: Final[Mapping[str, str]] = {
@@ -70,7 +73,7 @@ class BuiltPage:
     def why_failed(self) -> str:
         """Return what the last build said when it failed; empty when none did."""
         try:
-            text = self._folder.with_name("_page.failed").read_text("utf-8", "replace")
+            text = self._folder.with_name(FAILED_NAME).read_text("utf-8", "replace")
         except OSError:
             return ""
         return text.strip()[:_REASON_MAX]

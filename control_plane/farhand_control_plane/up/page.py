@@ -36,12 +36,15 @@ class PageBuild:
         log: Path,
         environ: Mapping[str, str],
         say: Callable[[str], None],
+        failed: Path | None = None,
     ) -> None:
+        """``failed``: where the page's own address finds why there is none."""
         self._program = program
         # What packages of the page's run while it is built has no business with our settings.
         bare = {name: text for name, text in environ.items() if not name.startswith("FARHAND_")}
         self._child = Child("page", log=log, environ=bare)
         self._say = say
+        self._failed = failed
         self._heard = False
 
     def start(self) -> None:
@@ -59,12 +62,9 @@ class PageBuild:
             self._heard = True
             self._say(line["message"])
         if ended is not None:
-            if ended != 0 and not self._heard:
-                how = self._child.how_it_ended()
-                self._say(
-                    f"the page was not built ({how}: {self._child.last_words()}); "
-                    f"see {self._child.log}"
-                )
+            if ended < 0 or (ended > 0 and not self._heard):  # killed: nothing it said was the end
+                self._tell_that_it_broke_off()
+            _kill_group(process)  # what it had started, if that is still there
             self._child.forget()
             self._child.process = None
 
@@ -78,8 +78,20 @@ class PageBuild:
             os.killpg(process.pid, signal.SIGTERM)
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(_PATIENCE_S)
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # who ignored it
+        _kill_group(process)  # who ignored it
         process.wait()
         self._child.forget()
         self._child.process = None
+
+    def _tell_that_it_broke_off(self) -> None:
+        how = self._child.how_it_ended()
+        line = f"the page was not built ({how}: {self._child.last_words()}); see {self._child.log}"
+        self._say(line)
+        if self._failed is not None:
+            with contextlib.suppress(OSError):  # where we cannot write, that is what was just said
+                self._failed.write_text(f"{line}\n")
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from farhand_control_plane.api.built_page import PAGE_FOLDER
+from farhand_control_plane.api.built_page import FAILED_NAME, PAGE_FOLDER
 from farhand_control_plane.client import conversation
 from farhand_control_plane.client.api import Api, Target
 from farhand_control_plane.client.screen import TerminalScreen
@@ -70,7 +70,11 @@ class Parent:
         bare = {name: text for name, text in environ.items() if not name.startswith("FARHAND_")}
         self._daemon = Child("daemon", log=logs / "daemon.log", environ=bare)
         self._page = PageBuild(
-            builder(), log=logs / "page.log", environ=environ, say=self._screen.progress
+            builder(),
+            log=logs / "page.log",
+            environ=environ,
+            say=self._screen.progress,
+            failed=PAGE_FOLDER.with_name(FAILED_NAME),
         )
         self._where: dict[str, Any] = {}  # the server's last report: JSON
         self._own: OwnMachine | None = None

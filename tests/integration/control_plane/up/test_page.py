@@ -35,11 +35,17 @@ def build(tmp_path: Path, heard: list[str]) -> Iterator[Callable[[str], PageBuil
     """A function that makes a build whose builder does what a text of Python says."""
     made: list[PageBuild] = []
 
-    def make(code: str, **variables: str) -> PageBuild:
+    def make(code: str, *, failed: Path | None = None, **variables: str) -> PageBuild:
         program = tmp_path / "builder.py"
         program.write_text(PREAMBLE + code)
         environ = {**os.environ, **variables}
-        page = PageBuild(program, log=tmp_path / "page.log", environ=environ, say=heard.append)
+        page = PageBuild(
+            program,
+            log=tmp_path / "page.log",
+            environ=environ,
+            say=heard.append,
+            failed=failed,
+        )
         made.append(page)
         return page
 
@@ -105,6 +111,21 @@ def test_a_builder_that_breaks_off_without_a_word_is_told_with_its_last_words(
     look_until(page, lambda: heard != [])
     (line,) = heard
     assert line.startswith("the page was not built (exit status 1: no such thing); see ")
+
+
+def test_a_builder_that_is_killed_is_told_here_and_on_the_page_and_leaves_nothing_running(
+    build: Callable[..., PageBuild], heard: list[str], tmp_path: Path
+) -> None:
+    failed = tmp_path / "_page.failed"
+    page = build(
+        "start_child(); say('building'); os.kill(os.getpid(), signal.SIGKILL)", failed=failed
+    )
+    page.start()
+    child = child_of(tmp_path)
+    look_until(page, lambda: len(heard) == 2)
+    assert heard[1].startswith("the page was not built (killed by SIGKILL")
+    assert failed.read_text() == heard[1] + "\n"
+    until(lambda: not is_alive(child))
 
 
 def test_stopping_ends_all_that_the_builder_has_started(
