@@ -17,7 +17,7 @@ from fastapi import Depends, Request
 from fastapi.security import APIKeyHeader, HTTPBearer
 
 from farhand_control_plane.api.origins import SAFE_METHODS, check_same_origin
-from farhand_control_plane.api.request_headers import cookie_of, headers_of
+from farhand_control_plane.api.request_headers import cookies_of, headers_of
 from farhand_control_plane.db import tokens
 from farhand_control_plane.db.listen import TOKENS, Listener
 from farhand_control_plane.db.pool import Database
@@ -39,6 +39,7 @@ PAGE_KEY_HEADER: Final = "Farhand-Page-Key"
 # the time when that telling is lost together with its connection.
 _BELIEVED_S: Final = 10.0
 _BELIEVED_MAX: Final = 10_000
+COOKIES_MAX: Final = 8  # of one name that are tried: each may cost a look into the database
 
 # Returns who sent a request of this method with these headers (lower-case names); raises
 # NotAllowed, or a kind of it, for nobody and for a page that is not ours.
@@ -96,10 +97,10 @@ class Authenticator:
         scheme, _, token = headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":  # any other is a proxy's own business
             return await self._caller_of_token(token.strip())
-        secret = cookie_of(headers, self._session_cookie)
-        if not secret:
+        secrets = cookies_of(headers, self._session_cookie)
+        if not secrets:
             raise _nothing_presented()
-        caller = await self._caller_of_session(secret, headers.get(PAGE_KEY_HEADER.lower(), ""))
+        caller = await self._caller_of_session(secrets, headers.get(PAGE_KEY_HEADER.lower(), ""))
         if method not in SAFE_METHODS:
             check_same_origin(headers, self._public_url)
         return caller
@@ -121,26 +122,31 @@ class Authenticator:
         self._believe(sha256, found, None, revocations)
         return found
 
-    async def _caller_of_session(self, secret: str, page_key: str) -> Caller:
+    async def _caller_of_session(self, secrets: Sequence[str], page_key: str) -> Caller:
+        """Return whose session it is: of several cookies the one that the page key belongs to."""
         if not page_key:
             raise NotAuthenticated(
                 f"cannot answer: the session comes without its page key ({PAGE_KEY_HEADER}); "
                 "sign in again with a link of farhand sign-in"
             )
-        if not is_secret(SESSION_PREFIX, secret) or not is_secret(PAGE_KEY_PREFIX, page_key):
-            raise _session_over()
-        sha256, key_sha256 = token_hash(secret), token_hash(page_key)
+        if is_secret(PAGE_KEY_PREFIX, page_key):
+            ours = [secret for secret in secrets if is_secret(SESSION_PREFIX, secret)]
+            for secret in ours[:COOKIES_MAX]:
+                found = await self._session(token_hash(secret), token_hash(page_key))
+                if found is not None:
+                    return found
+        raise _session_over()
+
+    async def _session(self, sha256: bytes, key_sha256: bytes) -> Caller | None:
         belief = self._belief(sha256)
         if belief is not None and belief.page_key_sha256 is not None:
-            if not hmac.compare_digest(belief.page_key_sha256, key_sha256):
-                raise _session_over()
-            return belief.caller
+            is_its = hmac.compare_digest(belief.page_key_sha256, key_sha256)
+            return belief.caller if is_its else None
         revocations = self._revocations
         async with self._database.transaction() as tx:
             found = await tokens.authenticate_session(tx, sha256, key_sha256)
-        if found is None:
-            raise _session_over()
-        self._believe(sha256, found, key_sha256, revocations)
+        if found is not None:
+            self._believe(sha256, found, key_sha256, revocations)
         return found
 
     def _belief(self, sha256: bytes) -> _Belief | None:

@@ -17,6 +17,8 @@ router = APIRouter(prefix="/v1/events", tags=["events"])
 _Services = Annotated[Services, Depends(services_of)]
 
 
+_DIGITS_MAX: Final = 18  # far more events than there will be
+
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": "after `data:` an Event each, with its `seq` as `id:`; comments in between",
@@ -42,12 +44,17 @@ async def stream_events(
         if value is not None and not is_id(value):
             raise InvalidInput(f"cannot filter by {name}: {value!r} is not an id")
     if last_event_id is not None:
-        if not last_event_id.isdecimal():
+        if not last_event_id.isdecimal() or len(last_event_id) > _DIGITS_MAX:
             raise InvalidInput("cannot resume: Last-Event-ID is not a number of ours")
         after = int(last_event_id)
+    async with services.database.transaction() as tx:
+        last = await events.last_seq(tx, caller.instance_id)
     if after is None:
-        async with services.database.transaction() as tx:
-            after = await events.last_seq(tx, caller.instance_id)
+        after = last
+    elif after > last:  # of another database, or of this one before it was restored
+        raise InvalidInput(
+            f"cannot resume: the newest event has the number {last}; start without a number"
+        )
     headers = headers_of(request.scope["headers"])
     stream = services.event_streams.stream(
         caller.instance_id,

@@ -19,10 +19,15 @@ def headers_of(raw: Iterable[tuple[bytes, bytes]]) -> Mapping[str, str]:
     return headers
 
 
-def cookie_of(headers: Mapping[str, str], name: str) -> str:
-    """Return a cookie's value; empty when there is none of that name."""
+def cookies_of(headers: Mapping[str, str], name: str) -> list[str]:
+    """Return the values of all cookies of that name, in their order.
+
+    Several come when something else on this host, on whatever port, has set one for a longer path:
+    nothing tells whose is whose.
+    """
+    values: list[str] = []
     for part in headers.get("cookie", "").split(";"):
         found, _, value = part.strip().partition("=")
-        if found == name:
-            return value
-    return ""
+        if found == name and value:
+            values.append(value)
+    return values

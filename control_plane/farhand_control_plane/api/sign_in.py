@@ -6,9 +6,14 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 
-from farhand_control_plane.api.access import NotAuthenticated, Reader, TokenKeeper
+from farhand_control_plane.api.access import (
+    COOKIES_MAX,
+    NotAuthenticated,
+    Reader,
+    TokenKeeper,
+)
 from farhand_control_plane.api.origins import base_url, check_same_origin, is_https
-from farhand_control_plane.api.request_headers import cookie_of, headers_of
+from farhand_control_plane.api.request_headers import cookies_of, headers_of
 from farhand_control_plane.api.services import Services, services_of
 from farhand_control_plane.api.shapes import Asked
 from farhand_control_plane.api.user_agents import browser_name
@@ -124,7 +129,7 @@ async def sign_in(
             grant = await sign_in_links.use(tx, token_hash(asked.token))
         except LinkUnusable as error:
             raise _unusable(str(error)) from None
-        if before := cookie_of(headers, services.session_cookie):
+        for before in cookies_of(headers, services.session_cookie)[:COOKIES_MAX]:
             await tokens.revoke_session(tx, grant.instance_id, token_hash(before))
         expires_at = await tokens.create_session(
             tx,

@@ -186,7 +186,7 @@ def _parse_cursor(cursor: str) -> tuple[datetime, str]:
         at, id_ = datetime.fromisoformat(parts[0]), str(parts[1])
         if at.tzinfo is None or not is_id(id_):
             raise ValueError
-    except (ValueError, TypeError, IndexError, KeyError) as error:
+    except (ValueError, TypeError, IndexError, KeyError, RecursionError) as error:
         raise InvalidInput(
             "cannot list the conversation: the cursor is not one of ours; start without it"
         ) from error

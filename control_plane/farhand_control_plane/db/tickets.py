@@ -306,7 +306,7 @@ def _parse_cursor(cursor: str) -> _Place:
         rank, at, ticket_id = int(parts[0]), datetime.fromisoformat(parts[1]), str(parts[2])
         if rank not in _RANK.values() or at.tzinfo is None or not is_id(ticket_id):
             raise ValueError
-    except (ValueError, TypeError, IndexError, KeyError) as error:
+    except (ValueError, TypeError, IndexError, KeyError, RecursionError) as error:
         raise InvalidInput(
             "cannot list tickets: the cursor is not one of ours; start without it"
         ) from error

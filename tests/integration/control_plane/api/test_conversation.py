@@ -67,7 +67,14 @@ async def test_a_question_stands_in_the_history_as_it_stands_now(
 
 @pytest.mark.parametrize(
     "params",
-    [{"conversation": "a\0b"}, {"conversation": ""}, {"limit": 0}, {"limit": 201}, {"cursor": "x"}],
+    [
+        {"conversation": "a\0b"},
+        {"conversation": ""},
+        {"limit": 0},
+        {"limit": 201},
+        {"cursor": "x"},
+        {"cursor": "W1tb" * 4000},
+    ],
 )
 async def test_a_conversation_that_cannot_be_is_refused(
     client: httpx2.AsyncClient, params: dict[str, str | int]

@@ -104,7 +104,15 @@ async def test_events_of_a_thread_or_ticket_can_be_had_alone(
 
 @pytest.mark.parametrize(
     ("params", "headers"),
-    [({"thread_id": "x"}, {}), ({"after": -1}, {}), ({}, {"Last-Event-ID": "x"})],
+    [
+        ({"thread_id": "x"}, {}),
+        ({"after": -1}, {}),
+        ({"after": 10**18}, {}),  # of another database: nothing would come for years
+        ({"after": 10**30}, {}),
+        ({}, {"Last-Event-ID": "x"}),
+        ({}, {"Last-Event-ID": "1000000"}),
+        ({}, {"Last-Event-ID": "9" * 5000}),
+    ],
 )
 async def test_a_wrong_place_to_start_is_refused(
     client: httpx2.AsyncClient, params: dict[str, Any], headers: dict[str, str]

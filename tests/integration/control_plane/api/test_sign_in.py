@@ -369,6 +369,20 @@ async def test_a_session_ends_after_thirty_days(replica, make_client, sign_in) -
     assert (await client.get("/v1/me", headers=browser.headers())).status_code == 401
 
 
+async def test_a_cookie_of_the_same_name_that_somebody_else_set_locks_nobody_out(
+    make_client, sign_in
+) -> None:
+    # Whatever else is served on this host may set one, for a longer path: it then comes first.
+    ours, theirs = await sign_in(), await sign_in()
+    browser = await make_client()
+    name = ours.cookie.partition("=")[0]
+    for before in (f"{name}=x", theirs.cookie, "; ".join([f"{name}=fhs_{'x' * 43}"] * 3)):
+        headers = ours.headers() | {"Cookie": f"{before}; {ours.cookie}"}
+        assert (await browser.get("/v1/me", headers=headers)).status_code == 200, before
+    stolen = theirs.headers() | {"Cookie": ours.cookie}
+    assert (await browser.get("/v1/me", headers=stolen)).status_code == 401
+
+
 async def test_a_removed_members_session_opens_nothing(replica, make_client, sign_in) -> None:
     member_id = await a_member(replica)
     browser = await sign_in(member_id=member_id)

@@ -133,7 +133,9 @@ async def test_the_list_of_one_stage(desk: Desk, stage: Stage) -> None:
     }
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "AAAA", "W10", "WzAsICJub3ciLCAieCJd", "é"])
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "AAAA", "W10", "WzAsICJub3ciLCAieCJd", "é", "W1tb" * 4000]
+)
 async def test_a_cursor_of_somebody_elses_making_is_refused(desk: Desk, cursor: str) -> None:
     with pytest.raises(InvalidInput, match="cursor"):
         await listed(desk, cursor=cursor)

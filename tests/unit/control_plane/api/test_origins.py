@@ -3,7 +3,7 @@
 import pytest
 
 from farhand_control_plane.api.origins import WrongOrigin, base_url, check_same_origin, is_https
-from farhand_control_plane.api.request_headers import cookie_of, headers_of
+from farhand_control_plane.api.request_headers import cookies_of, headers_of
 
 
 @pytest.mark.parametrize(
@@ -93,19 +93,20 @@ def test_of_a_header_that_comes_twice_the_first_counts_and_cookies_are_joined() 
         ]
     )
     assert headers["authorization"] == "Bearer one"
-    assert [cookie_of(headers, name) for name in "abcd"] == ["1", "2", "3", ""]
+    assert [cookies_of(headers, name) for name in "abcd"] == [["1"], ["2"], ["3"], []]
 
 
 @pytest.mark.parametrize(
-    ("line", "value"),
+    ("line", "values"),
     [
-        ("farhand=x", "x"),
-        ("xfarhand=1;farhand=x", "x"),
-        ("farhand2=1; farhand=x=y", "x=y"),
-        ("a; farhand; b", ""),
-        (";;", ""),
-        ("", ""),
+        ("farhand=x", ["x"]),
+        ("xfarhand=1;farhand=x", ["x"]),
+        ("farhand2=1; farhand=x=y", ["x=y"]),
+        ("farhand=another's; farhand=ours", ["another's", "ours"]),
+        ("a; farhand; farhand=; b", []),
+        (";;", []),
+        ("", []),
     ],
 )
-def test_a_cookie_is_found_by_its_whole_name(line: str, value: str) -> None:
-    assert cookie_of({"cookie": line}, "farhand") == value
+def test_a_cookie_is_found_by_its_whole_name(line: str, values: list[str]) -> None:
+    assert cookies_of({"cookie": line}, "farhand") == values
