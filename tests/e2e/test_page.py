@@ -209,6 +209,27 @@ def test_ten_megabytes_are_there_whole_and_only_a_screenful_is_drawn(
     assert copied.rstrip("\n") == "\n".join(map(str, range(1, 1_500_001)))
 
 
+def test_ten_tabs_are_all_answered_though_a_browser_has_six_connections(
+    sitting: Sitting, second: System
+) -> None:
+    sitting.go("Chat")
+    tabs = [sitting]
+    try:
+        for _ in range(9):
+            page = sitting.context.new_page()
+            tabs.append(Sitting(context=sitting.context, page=page, url=sitting.url))
+            tabs[-1].watch()
+            page.goto(f"{sitting.url}/chat")
+            output(tabs[-1]).wait_for()
+        tabs[-1].say(f"run echo tenth-$((5 + 5)) on {SECOND}")
+        for tab in reversed(tabs):  # those without a stream of their own ask now and then
+            tab.page.get_by_text("echo tenth-").first.wait_for()
+        assert [tab.faults for tab in tabs] == [[]] * 10
+    finally:
+        for tab in tabs[1:]:
+            tab.page.close()
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1440])
 def test_every_view_is_accessible_and_fits(

@@ -258,6 +258,11 @@ export function reconnectOutputs(): void {
   for (const store of stores.values()) store.reconnect();
 }
 
+/** Has so many outputs streamed at a time. */
+export function limitOutputs(count: number): void {
+  slots.resize(count);
+}
+
 /** Forgets everything that was read: another person may sign in here. */
 export function forgetOutputs(): void {
   for (const [attemptId, store] of stores) if (!store.hasViewers) stores.delete(attemptId);

@@ -59,3 +59,15 @@ test("entering twice takes one place", () => {
   const [second] = entered(slots, false) as [FakeUser];
   assert.equal(second.state, "in");
 });
+
+test("whose place is taken away gets it back, the one that lost it last first", () => {
+  const slots = new Slots(2);
+  const users = entered(slots, true, false, false);
+  slots.resize(1);
+  assert.deepEqual(states(users), ["gave way", "in", "out"]);
+  slots.resize(0);
+  assert.deepEqual(states(users), ["gave way", "gave way", "out"]);
+  slots.leave(users[1] as FakeUser);
+  slots.resize(2);
+  assert.deepEqual(states(users), ["in", "gave way", "in"]);
+});

@@ -1,8 +1,8 @@
 /**
  * Which outputs may be streamed: a few at a time.
  *
- * A browser opens six connections to a server that speaks HTTP/1.1. Two streams of output beside the
- * stream of events leave three for everything else.
+ * A browser opens six connections to a server that speaks HTTP/1.1, for all its tabs together: how
+ * many are this one's, `live/tabs.ts` says.
  */
 
 export interface SlotUser {
@@ -15,7 +15,7 @@ export interface SlotUser {
 }
 
 export class Slots {
-  readonly #count: number;
+  #count: number;
   readonly #users: SlotUser[] = [];
   readonly #waiting: SlotUser[] = [];
 
@@ -40,6 +40,21 @@ export class Slots {
     }
     this.#users.push(user);
     user.begin();
+  }
+
+  /** Has more or fewer at a time; those for whom there is no place any more get it back later. */
+  resize(count: number): void {
+    this.#count = count;
+    while (this.#users.length > count) {
+      const oldest = this.#users.shift() as SlotUser;
+      this.#waiting.unshift(oldest);
+      oldest.giveWay();
+    }
+    while (this.#users.length < count) {
+      const next = this.#waiting.shift();
+      if (next === undefined) return;
+      this.enter(next);
+    }
   }
 
   /** Takes the user out, whether it had its turn or not. */
