@@ -89,6 +89,8 @@ function optional<Name extends string>(name: Name, value: unknown): { [key in Na
 export const router = createRouter({
   routeTree: root.addChildren([index, signIn, chat, machines, tickets, ticket]),
   scrollRestoration: true,
+  // What a view does not ask for is not in its address: a link from elsewhere may hold anything.
+  search: { strict: true },
   defaultPreload: "intent",
   // The code of a view is there in a moment: showing the old one for so long is calmer.
   defaultPendingMs: 400,
