@@ -56,6 +56,9 @@ def npm_command() -> tuple[list[str], dict[str, str]]:
     script = package / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
     environ = {k: v for k, v in os.environ.items() if k not in FOREIGN}
     environ["PATH"] = f"{package / 'bin'}{os.pathsep}{environ.get('PATH', os.defpath)}"
+    # As pip does: whom this computer trusts, also behind a company's proxy. Node alone would only
+    # know the authorities that it was built with.
+    environ.setdefault("NODE_USE_SYSTEM_CA", "1")
     return [str(package / "bin" / "node"), str(script)], environ
 
 

