@@ -29,7 +29,9 @@ class FrameKind(IntEnum):
     STDOUT = 2  # bytes as the command wrote them
     STDERR = 3
     OMITTED = 4  # JSON {"stream", "offset", "length"}
-    STATE = 5  # JSON {"state", ...}: queued, waiting for machine, started
+    # JSON {"state", ...}: queued, waiting for machine, started; a machine that went silent with a
+    # command: {"state", "machine", "online": false, "since"}, and another one when it is back
+    STATE = 5
     EXIT = 6  # JSON {"result": {...}, "committed": bool}
     COMMITTED = 7  # empty: the result is recorded
     ERROR = 8  # JSON {"code", "message"}; nothing follows

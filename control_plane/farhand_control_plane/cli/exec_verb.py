@@ -74,6 +74,7 @@ class _Run:
         self._offsets = {FrameKind.STDOUT: 0, FrameKind.STDERR: 0}
         self._status: int | None = None  # None until the exit is known
         self._interrupted_by = 0
+        self._away = ""  # the machine that went silent with the command, as was said
 
     def run(self) -> int:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -158,6 +159,8 @@ class _Run:
                 ) from reason
 
     def _take(self, frame: Frame) -> None:
+        if self._away and frame.kind not in (FrameKind.ACCEPTED, FrameKind.STATE):
+            self._say_back()
         match frame.kind:
             case FrameKind.STDOUT | FrameKind.STDERR:
                 self._write(frame.kind, frame.payload)
@@ -205,7 +208,12 @@ class _Run:
             view = view[written:]
 
     def _show_state(self, state: dict[str, Any]) -> None:  # as the frame has it
-        """Say what is waited for, to who asked to wait."""
+        """Say what is waited for: to who asked to wait, and of a machine that went silent."""
+        if state.get("state") != "queued" and state.get("online") is False:
+            self._say_away(state)
+            return
+        if self._away:
+            self._say_back()
         if state.get("state") != "queued" or state.get("online") or not self._body.wait_offline:
             return
         seen = state.get("since")
@@ -215,8 +223,27 @@ class _Run:
             f"{_local_time(state['until'])} (Ctrl-C gives up)"
         )
 
+    def _say_away(self, state: dict[str, Any]) -> None:  # as the frame has it
+        if self._away:
+            return
+        self._away = state["machine"]
+        seen = state.get("since")
+        last = f", last heard {_local_time(seen)}" if seen else ""
+        if self._interrupted_by:
+            outcome = "the command is stopped when it is back (Ctrl-C again does not wait for that)"
+        elif state["state"] in ("started", "stopping"):
+            outcome = "the command goes on there, and its result comes when it is back"
+        else:
+            outcome = "if the command has begun it goes on there; its result comes when it is back"
+        _say(f"{self._away} is unreachable{last}; {outcome}")
+
+    def _say_back(self) -> None:
+        _say(f"{self._away} is back")
+        self._away = ""
+
     def _stop_and_follow(self) -> None:
         """Ask for the command's end and take what still comes, until the machine has proved it."""
+        self._away = ""  # waiting for the end means something else: it is said again
         if not self._command_id:
             return
         try:

@@ -7,6 +7,7 @@ followed, woken by notifications. Either way frames come in order and none twice
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -30,6 +31,9 @@ _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 1.0  # the net under lost notifications
 FIRST_ALONE_S: Final = 0.01  # a short command's first frame waits this long for the others
+# A machine that comes back sooner was not worth a word. The silence itself is noticed within 45 s,
+# and a client hears of it within a minute.
+AWAY_TOLD_AFTER_S: Final = 10.0
 READ_BYTES: Final = 512 * KIB
 # Every command has this one.
 _STARTED: Final = (AttemptState.STARTED,)
@@ -73,6 +77,8 @@ class Follower:
         self._attempt_id = attempt_id
         self._taken = {Stream.STDOUT: position.stdout, Stream.STDERR: position.stderr}
         self._told: tuple[object, ...] = ()  # the state that the client knows
+        self._started_told = False
+        self._away_since: float | None = None  # None while the machine's link is somewhere
         self._exit_told = False
         self._done = False
 
@@ -102,6 +108,7 @@ class Follower:
         self, link: MachineLink, run: AttemptRun, news: asyncio.Event
     ) -> AsyncGenerator[bytes, None]:
         """Follow a run until its end is committed, or its link is gone."""
+        self._away_since = None
         reader = Reader(news, dict(self._taken))
         run.attach(reader)
         waited = False
@@ -252,6 +259,10 @@ class Follower:
             yield _omitted(stream, taken, resumes)
 
     def _view_frames(self, view: CommandView) -> list[bytes]:
+        if self._is_away(view):
+            # The client may know of the start from memory, sooner than the store.
+            state = AttemptState.STARTED if self._started_told else view.state
+            return self._tell_state((state, "away"), _away_frame(view, state))
         match view.state:
             case AttemptState.QUEUED:
                 seen: datetime | None = view.machine_seen_at
@@ -269,11 +280,22 @@ class Follower:
             case _:
                 return []
 
+    def _is_away(self, view: CommandView) -> bool:
+        """Tell whether the machine went silent, for good as far as anybody knows, with this."""
+        if view.machine_online or view.state is AttemptState.QUEUED or view.state in TERMINAL:
+            self._away_since = None
+            return False
+        now = time.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        return now - self._away_since >= AWAY_TOLD_AFTER_S
+
     def _tell_state(self, state: tuple[object, ...], frame: bytes) -> list[bytes]:
         """Return a state's frame unless the client knows the state."""
         if self._told == state:
             return []
         self._told = state
+        self._started_told = self._started_told or state == _STARTED
         return [frame]
 
     async def _read(self, stream: Stream, offset: int, limit: int) -> bytes:
@@ -326,6 +348,17 @@ def _produced(view: CommandView, stream: Stream) -> int:
 
 def _stored(view: CommandView, stream: Stream) -> int:
     return view.stdout_stored if stream is Stream.STDOUT else view.stderr_stored
+
+
+def _away_frame(view: CommandView, state: AttemptState) -> bytes:
+    seen: datetime | None = view.machine_seen_at
+    value = {
+        "state": state.value,
+        "machine": view.machine_name,
+        "online": False,
+        "since": None if seen is None else seen.isoformat(),
+    }
+    return encode_json_frame(FrameKind.STATE, value)
 
 
 def _omitted(stream: Stream, start: int, end: int) -> bytes:
