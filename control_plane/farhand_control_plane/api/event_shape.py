@@ -32,6 +32,10 @@ PAYLOADS: Final[dict[Kind, str]] = {
     Kind.MACHINE_ENROLLED: f"{_MACHINE}, words: it is pending until a person confirms the words",
     Kind.MACHINE_CONFIRMED: _MACHINE,
     Kind.MACHINE_REVOKED: _MACHINE,
+    Kind.MACHINE_RENAMED: "about a machine; machine (its new name), before",
+    Kind.MACHINE_LABELLED: f"{_MACHINE}, labels (those that people gave it)",
+    Kind.MACHINE_PAUSED: f"{_MACHINE}: nothing more starts there until it is resumed",
+    Kind.MACHINE_RESUMED: _MACHINE,
     Kind.MACHINE_ONLINE: _MACHINE,
     Kind.MACHINE_OFFLINE: f"{_MACHINE}: its link ended, or its replica did and nobody has heard it",
 }

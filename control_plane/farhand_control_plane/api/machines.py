@@ -1,25 +1,29 @@
-"""Machines: seeing them, letting one in, revoking one."""
+"""Machines: seeing them, letting one in, choosing among them, changing and revoking one."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Request
 
-from farhand_control_plane.api import shapes
+from farhand_control_plane.api import machine_shapes, shapes
 from farhand_control_plane.api.access import MachineKeeper, Reader
 from farhand_control_plane.api.install import install_line, url_of
 from farhand_control_plane.api.services import Services, services_of
-from farhand_control_plane.db import enrolment, machines
+from farhand_control_plane.db import enrolment, machine_changes, machines, placing
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.placement import place
+from farhand_control_plane.domain.selector import parse
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import MachineId, is_id
+from farhand_shared.labels import parse_labels
 
 router = APIRouter(prefix="/v1/machines", tags=["machines"])
 
 _Services = Annotated[Services, Depends(services_of)]
 _WORDS = 6
 _NAME_MAX = 64
+_NOT_NAMES = ("codes", "explain")  # paths of their own beside those of machines
 
 
 @router.get("")
@@ -61,6 +65,23 @@ async def show_code(code_id: str, caller: Reader, services: _Services) -> shapes
     return shapes.code(found)
 
 
+@router.get("/explain")
+async def explain_selector(
+    selector: Annotated[
+        str, Query(description="machine=NAME, or terms such as os=linux gpu repo:acme/web")
+    ],
+    caller: Reader,
+    services: _Services,
+) -> machine_shapes.Explained:
+    """Say which machine the caller's work would go to, and why not to each of the others."""
+    asked = parse(selector)
+    async with services.database.transaction() as tx:
+        views = await machines.list_all(tx, caller.instance_id)
+    return machine_shapes.explained(
+        asked, place(asked, placing.candidates(views, caller.member_id))
+    )
+
+
 @router.get("/{machine}")
 async def show_machine(machine: str, caller: Reader, services: _Services) -> shapes.Machine:
     """Show one machine by name or id."""
@@ -81,6 +102,59 @@ async def confirm_machine(
     async with services.database.transaction() as tx:
         view = await find(tx, caller, machine)
         await enrolment.confirm(tx, caller.instance_id, caller.member_id, view.machine_id, words)
+        return shapes.machine(await find(tx, caller, view.machine_id))
+
+
+@router.post("/{machine}/rename")
+async def rename_machine(
+    machine: str, asked: machine_shapes.NameAsked, caller: MachineKeeper, services: _Services
+) -> shapes.Machine:
+    """Give a machine another name."""
+    name = checked_name(asked.name)
+    async with services.database.transaction() as tx:
+        view = await find(tx, caller, machine)
+        await machine_changes.rename(
+            tx, caller.instance_id, view.machine_id, caller.member_id, name
+        )
+        return shapes.machine(await find(tx, caller, view.machine_id))
+
+
+@router.post("/{machine}/labels")
+async def label_machine(
+    machine: str, asked: machine_shapes.LabelsAsked, caller: MachineKeeper, services: _Services
+) -> shapes.Machine:
+    """Add, change and remove labels; those in the machine's own file stay and win."""
+    add = parse_labels(asked.add)
+    async with services.database.transaction() as tx:
+        view = await find(tx, caller, machine)
+        await machine_changes.label(
+            tx,
+            caller.instance_id,
+            view.machine_id,
+            caller.member_id,
+            add=add,
+            remove=asked.remove,
+        )
+        return shapes.machine(await find(tx, caller, view.machine_id))
+
+
+@router.post("/{machine}/pause")
+async def pause_machine(machine: str, caller: MachineKeeper, services: _Services) -> shapes.Machine:
+    """Start nothing more there: what runs goes on, what is queued waits until it is resumed."""
+    async with services.database.transaction() as tx:
+        view = await find(tx, caller, machine)
+        await machine_changes.pause(tx, caller.instance_id, view.machine_id, caller.member_id)
+        return shapes.machine(await find(tx, caller, view.machine_id))
+
+
+@router.post("/{machine}/resume")
+async def resume_machine(
+    machine: str, caller: MachineKeeper, services: _Services
+) -> shapes.Machine:
+    """Let a paused machine take work again, its queue first."""
+    async with services.database.transaction() as tx:
+        view = await find(tx, caller, machine)
+        await machine_changes.resume(tx, caller.instance_id, view.machine_id, caller.member_id)
         return shapes.machine(await find(tx, caller, view.machine_id))
 
 
@@ -120,4 +194,6 @@ def checked_name(name: str) -> str:
             f"cannot call a machine {name[:_NAME_MAX]!r}: "
             f"use 1 to {_NAME_MAX} printable characters other than /"
         )
+    if name in _NOT_NAMES:
+        raise InvalidInput(f"cannot call a machine {name!r}: the word is taken; choose another")
     return name

@@ -82,7 +82,9 @@ class Machine(BaseModel):
     )
     chosen_by: str = Field(description="typed, up, preset or default: how that level came to be")
     allow_inferred: bool
-    labels: dict[str, Any]
+    labels: dict[str, str] = Field(
+        description="by name, an empty value where none was given; those of its own file win"
+    )
     facts: dict[str, Any]
     owner_member_id: str
     words: list[str] = Field(description="six, to compare while the machine is pending")
@@ -105,7 +107,7 @@ def machine(view: MachineView) -> Machine:
         trust_level=view.trust_level,
         chosen_by=view.chosen_by,
         allow_inferred=view.allow_inferred,
-        labels=facts.pop("labels", None) or {},
+        labels={_text(name): _text(value) for name, value in view.labels.items()},
         facts=facts,
         owner_member_id=view.owner_member_id,
         words=list(view.words) if view.status.value == "pending" else [],

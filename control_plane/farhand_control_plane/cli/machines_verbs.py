@@ -11,7 +11,7 @@ from farhand_control_plane.cli.session import api, asks_yes, note, show, show_js
 from farhand_control_plane.client.api import Api, segment
 from farhand_shared.errors import InvalidInput, NotAllowed, Unavailable
 
-app = group("See, add, confirm and revoke machines.")
+app = group("See, add, choose, change and revoke machines.")
 
 _ASK_EVERY_S: Final = 1.0
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -75,9 +75,29 @@ def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
     ]
     if one["words"]:
         lines.append(("six words", " ".join(one["words"])))
-    lines += [("label", f"{name}={value}") for name, value in sorted(one["labels"].items())]
-    lines += [("fact", f"{name}: {value}") for name, value in sorted(one["facts"].items())]
+    lines += [("label", label_text(*pair)) for pair in sorted(one["labels"].items())]
+    lines += [
+        ("fact", f"{name}: {fact}")
+        for name, value in sorted(one["facts"].items())
+        if (fact := _fact_text(value))
+    ]
     return lines
+
+
+def label_text(name: str, value: str) -> str:
+    """Return a label as it is written."""
+    return f"{name}={value}" if value else name
+
+
+def _fact_text(value: Any) -> str:  # JSON
+    """Return a fact for people; of several things the names."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {one}".strip() for name, one in sorted(value.items()))
+    if isinstance(value, list):
+        return ", ".join(
+            str(one.get("remote", one)) if isinstance(one, dict) else str(one) for one in value
+        )
+    return "yes" if value is True else "no" if value is False else str(value)
 
 
 @app.command(cls=Verb)
@@ -180,3 +200,92 @@ def revoke(
         raise NotAllowed(f"cannot revoke {one['name']}: the answer was not yes")
     server.post(f"/v1/machines/{segment(one['id'])}/revoke")
     show(f"{one['name']} is revoked.")
+
+
+@app.command(cls=Verb)
+def explain(
+    selector: Annotated[
+        str,
+        typer.Argument(
+            metavar="SELECTOR",
+            help="machine=NAME, or terms such as 'os=linux gpu repo:acme/web tool:docker>=24 "
+            "label=build cpu>=8 memory>=16G'.",
+        ),
+    ],
+    as_json: Json = False,
+) -> None:
+    """Say which machine work goes to, and for each of the others why not."""
+    answer = api().get("/v1/machines/explain", selector=selector)
+    if as_json:
+        show_json(answer)
+        return
+    show(answer["summary"])
+    for one in answer["machines"]:
+        mark = "->" if one["id"] == answer["chosen"] else "ok" if one["fits"] else "no"
+        show(f"  {mark} {one['name']} ({one['presence']})")
+        for reason in one["reasons"]:
+            show(f"       {reason}")
+
+
+@app.command(cls=Verb)
+def label(
+    machine: Name,
+    labels: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="LABEL...", help="Such as build, or team=infra."),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option("--remove", metavar="NAME", help="Take this one away; may be repeated."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Give a machine labels, by which selectors find it."""
+    if not labels and not remove:
+        raise InvalidInput(f"cannot label {machine}: no label is given; name one, or --remove one")
+    _changed(machine, "labels", as_json, {"add": labels or [], "remove": remove or []})
+
+
+@app.command(cls=Verb)
+def rename(
+    machine: Name,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What to call it from now on.")],
+    as_json: Json = False,
+) -> None:
+    """Give a machine another name."""
+    _changed(machine, "rename", as_json, {"name": name})
+
+
+@app.command(cls=Verb)
+def pause(machine: Name, as_json: Json = False) -> None:
+    """Start nothing more on a machine; what runs goes on, its queue waits."""
+    _changed(machine, "pause", as_json)
+
+
+@app.command(cls=Verb)
+def resume(machine: Name, as_json: Json = False) -> None:
+    """Let a paused machine take work again, its queue first."""
+    _changed(machine, "resume", as_json)
+
+
+def _changed(
+    machine: str,
+    change: str,
+    as_json: bool,
+    asked: dict[str, Any] | None = None,  # JSON
+) -> None:
+    """Ask for a change, which may be asked for twice, and show how the machine stands then."""
+    one = api().post(f"/v1/machines/{segment(machine)}/{change}", asked, repeatable=True)
+    if as_json:
+        show_json(one)
+        return
+    match change:
+        case "labels":
+            shown = ", ".join(label_text(*pair) for pair in sorted(one["labels"].items()))
+            show(f"{one['name']} has the labels: {shown or 'none'}.")
+        case "pause":
+            show(f"{one['name']} is paused: {one['running']} running, {one['queued']} wait.")
+        case "resume":
+            show(f"{one['name']} takes work again: {one['queued']} queued, {one['presence']}.")
+        case _:
+            show(f"{machine} is {one['name']} now.")

@@ -6,15 +6,13 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, LiteralString
 
-import psycopg.errors
-
 from farhand_control_plane.db import events
 from farhand_control_plane.db.command_end import EndedCommand, announce
 from farhand_control_plane.db.listen import MACHINES
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.words import EventKind, MachineStatus, MemberRole
 from farhand_shared.command import AttemptState
-from farhand_shared.errors import Conflict, NotAllowed, NotFound
+from farhand_shared.errors import NotAllowed, NotFound
 from farhand_shared.ids import InstanceId, MachineId, MemberId
 
 # Over machines m left join machine_connections l: there is a live link and something was heard on
@@ -40,7 +38,8 @@ class MachineView:
     chosen_by: str
     allow_inferred: bool
     concurrency: int
-    facts: Mapping[str, Any]  # hostname, os, os_version, arch, user, home, cpus, memory_bytes, …
+    facts: Mapping[str, Any]  # hostname, os, arch, …; what a survey tells: docs of facts_json
+    labels: Mapping[str, str]  # people's and those of its own file, which win
     words: tuple[str, ...]  # six, to compare while pending
     daemon_version: str
     capability: int
@@ -95,24 +94,38 @@ async def find(tx: Tx, instance_id: InstanceId, name_or_id: str) -> MachineView 
     return None if row is None else _view(row)
 
 
-async def rename(tx: Tx, instance_id: InstanceId, machine_id: MachineId, name: str) -> None:
-    """Give a machine another name; Conflict when it is taken, NotFound when there is none."""
-    try:
-        async with tx.transaction():
-            cursor = await tx.execute(
-                """
-                update machines set name = %s
-                 where instance_id = %s and machine_id = %s and status <> 'revoked'
-                """,
-                (name, instance_id, machine_id),
-            )
-    except psycopg.errors.UniqueViolation as error:
-        raise Conflict(
-            f"cannot rename the machine: {name} is taken; choose another name"
-        ) from error
-    if cursor.rowcount == 0:
-        raise NotFound("cannot rename the machine: there is none of that id; list the machines")
-    await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptMachine:
+    """A machine that a member may change, locked until commit."""
+
+    name: str
+    status: MachineStatus
+    labels: Mapping[str, str]  # those that people gave it
+
+
+async def lock_kept(
+    tx: Tx, instance_id: InstanceId, machine_id: MachineId, member_id: MemberId, verb: str
+) -> KeptMachine:
+    """Lock a machine for a change: its owner may, and owners of the instance.
+
+    Raises NotFound, NotAllowed.
+    """
+    cursor = await tx.execute(
+        """
+        select m.name, m.status, m.labels, m.owner_member_id, p.role
+          from machines m
+          left join members p on p.instance_id = m.instance_id and p.member_id = %s
+         where m.instance_id = %s and m.machine_id = %s
+           for no key update of m
+        """,
+        (member_id, instance_id, machine_id),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotFound(f"cannot {verb} the machine: there is none of that id; list the machines")
+    if row["owner_member_id"] != member_id and row["role"] != MemberRole.OWNER:
+        raise NotAllowed(f"cannot {verb} {row['name']}: it is another member's; ask its owner")
+    return KeptMachine(name=row["name"], status=MachineStatus(row["status"]), labels=row["labels"])
 
 
 async def revoke(
@@ -124,22 +137,8 @@ async def revoke(
     Emits events, so call it last. Returns False when it was revoked before. Raises NotFound,
     NotAllowed.
     """
-    cursor = await tx.execute(
-        """
-        select m.name, m.status, m.owner_member_id, p.role
-          from machines m
-          left join members p on p.instance_id = m.instance_id and p.member_id = %s
-         where m.instance_id = %s and m.machine_id = %s
-           for no key update of m
-        """,
-        (member_id, instance_id, machine_id),
-    )
-    machine = await cursor.fetchone()
-    if machine is None:
-        raise NotFound("cannot revoke the machine: there is none of that id; list the machines")
-    if machine["owner_member_id"] != member_id and machine["role"] != MemberRole.OWNER:
-        raise NotAllowed(f"cannot revoke {machine['name']}: it is another member's; ask its owner")
-    if machine["status"] == MachineStatus.REVOKED:
+    machine = await lock_kept(tx, instance_id, machine_id, member_id, "revoke")
+    if machine.status is MachineStatus.REVOKED:
         return False
     await tx.execute(
         """
@@ -156,9 +155,9 @@ async def revoke(
         (instance_id, machine_id),
     )
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
-    await end_commands(tx, instance_id, machine_id, machine["name"])
+    await end_commands(tx, instance_id, machine_id, machine.name)
     await events.emit_of_machine(
-        tx, instance_id, EventKind.MACHINE_REVOKED, machine_id, machine["name"]
+        tx, instance_id, EventKind.MACHINE_REVOKED, machine_id, machine.name
     )
     return True
 
@@ -212,8 +211,7 @@ _SELECT: Final[LiteralString] = f"""
 
 def _view(row: dict[str, Any]) -> MachineView:
     facts = dict(row["facts"])
-    if row["labels"]:
-        facts["labels"] = row["labels"]
+    labels = {**row["labels"], **facts.pop("labels", {})}
     return MachineView(
         machine_id=row["machine_id"],
         name=row["name"],
@@ -225,6 +223,7 @@ def _view(row: dict[str, Any]) -> MachineView:
         allow_inferred=row["allow_inferred"],
         concurrency=row["concurrency"],
         facts=facts,
+        labels=labels,
         words=tuple(row["words"]),
         daemon_version=row["daemon_version"],
         capability=row["capability"],

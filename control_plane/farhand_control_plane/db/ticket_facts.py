@@ -20,7 +20,7 @@ class TicketMachine:
     machine_id: MachineId
     name: str
     online: bool
-    waiting: bool  # a command of this Ticket waits for it to come online
+    waiting: bool  # a command of this Ticket waits for it to come online or to be resumed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +142,15 @@ _FACTS = """
            select count(*) as open_commands,
                   count(*) filter (
                     where at.state = 'queued'
-                      and not coalesce(l.replica_id is not null
-                                       and l.lease_until > farhand_now(), false))
+                      and (m.status = 'paused'
+                           or not coalesce(l.replica_id is not null
+                                           and l.lease_until > farhand_now(), false)))
                     as waiting_commands
              from commands co
              join attempts at
                on at.instance_id = co.instance_id and at.command_id = co.command_id
+             join machines m
+               on m.instance_id = at.instance_id and m.machine_id = at.machine_id
              left join machine_connections l
                on l.instance_id = at.instance_id and l.machine_id = at.machine_id
             where co.instance_id = t.instance_id and co.ticket_id = t.ticket_id
@@ -201,7 +204,7 @@ async def _machines(
         select co.ticket_id, m.machine_id, m.name,
                bool_or(coalesce(l.replica_id is not null and l.lease_until > farhand_now(), false))
                  as online,
-               bool_or(at.state = 'queued') as queued
+               bool_or(at.state = 'queued') as queued, bool_or(m.status = 'paused') as paused
           from commands co
           join attempts at on at.instance_id = co.instance_id and at.command_id = co.command_id
           join machines m on m.instance_id = co.instance_id and m.machine_id = co.machine_id
@@ -219,7 +222,7 @@ async def _machines(
             machine_id=row["machine_id"],
             name=row["name"],
             online=row["online"],
-            waiting=row["queued"] and not row["online"],
+            waiting=row["queued"] and (row["paused"] or not row["online"]),
         )
         found.setdefault(row["ticket_id"], []).append(machine)
     return found

@@ -288,6 +288,86 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/machines/{machine}/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Label Machine
+         * @description Add, change and remove labels; those in the machine's own file stay and win.
+         */
+        post: operations["label_machine_v1_machines__machine__labels_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/machines/{machine}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Pause Machine
+         * @description Start nothing more there: what runs goes on, what is queued waits until it is resumed.
+         */
+        post: operations["pause_machine_v1_machines__machine__pause_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/machines/{machine}/rename": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Rename Machine
+         * @description Give a machine another name.
+         */
+        post: operations["rename_machine_v1_machines__machine__rename_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/machines/{machine}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Resume Machine
+         * @description Let a paused machine take work again, its queue first.
+         */
+        post: operations["resume_machine_v1_machines__machine__resume_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/machines/{machine}/revoke": {
         parameters: {
             query?: never;
@@ -340,6 +420,26 @@ export interface paths {
          * @description Tell whether a code was used, by which machine, and the six words to compare.
          */
         get: operations["show_code_v1_machines_codes__code_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/machines/explain": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Explain Selector
+         * @description Say which machine the caller's work would go to, and why not to each of the others.
+         */
+        get: operations["explain_selector_v1_machines_explain_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1006,7 +1106,7 @@ export interface components {
             kind: components["schemas"]["EventKind"];
             /**
              * Payload
-             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command whose machine is offline; command_id, machine, since, until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
+             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command whose machine is offline; command_id, machine, since, until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_renamed: about a machine; machine (its new name), before · machine_labelled: about a machine; machine (its name), labels (those that people gave it) · machine_paused: about a machine; machine (its name): nothing more starts there until it is resumed · machine_resumed: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
              */
             payload: {
                 [key: string]: unknown;
@@ -1028,13 +1128,41 @@ export interface components {
          * @description What pages and watchers are told. What the payload of each holds: api/event_document.py.
          * @enum {string}
          */
-        EventKind: "trigger_received" | "trigger_handed_back" | "eval_opened" | "eval_closed" | "ticket_opened" | "ticket_closed" | "report_made" | "reply_sent" | "question_asked" | "question_settled" | "command_waiting" | "command_started" | "command_ended" | "model_unavailable" | "needs_person" | "session_tombstoned" | "machine_enrolled" | "machine_confirmed" | "machine_revoked" | "machine_online" | "machine_offline";
+        EventKind: "trigger_received" | "trigger_handed_back" | "eval_opened" | "eval_closed" | "ticket_opened" | "ticket_closed" | "report_made" | "reply_sent" | "question_asked" | "question_settled" | "command_waiting" | "command_started" | "command_ended" | "model_unavailable" | "needs_person" | "session_tombstoned" | "machine_enrolled" | "machine_confirmed" | "machine_revoked" | "machine_renamed" | "machine_labelled" | "machine_paused" | "machine_resumed" | "machine_online" | "machine_offline";
         /**
          * ExitReason
          * @description Why an attempt ended; apart from exit code and signal.
          * @enum {string}
          */
         ExitReason: "exit" | "signal" | "timeout" | "cancel" | "shutdown" | "oom" | "spawn_error" | "refused" | "indeterminate";
+        /**
+         * Explained
+         * @description Where work goes that asks for this selector.
+         */
+        Explained: {
+            /**
+             * Chosen
+             * @description the machine's id; null when none fits
+             */
+            chosen: string | null;
+            /**
+             * Machines
+             * @description the best one first
+             */
+            machines: components["schemas"]["MachineAnswer"][];
+            /**
+             * Selector
+             * @description as it was understood
+             */
+            selector: string;
+            /** Summary */
+            summary: string;
+            /**
+             * Waits
+             * @description the chosen one is not here: the work waits for it
+             */
+            waits: boolean;
+        };
         /**
          * Failure
          * @description Every failure of the API.
@@ -1054,6 +1182,19 @@ export interface components {
              * @description cannot …: why; what to do. For whoever made the call
              */
             message: string;
+        };
+        /** LabelsAsked */
+        LabelsAsked: {
+            /**
+             * Add
+             * @description build, or team=infra
+             */
+            add?: string[];
+            /**
+             * Remove
+             * @description names
+             */
+            remove?: string[];
         };
         /** Machine */
         Machine: {
@@ -1081,9 +1222,12 @@ export interface components {
             };
             /** Id */
             id: string;
-            /** Labels */
+            /**
+             * Labels
+             * @description by name, an empty value where none was given; those of its own file win
+             */
             labels: {
-                [key: string]: unknown;
+                [key: string]: string;
             };
             /** Name */
             name: string;
@@ -1109,6 +1253,24 @@ export interface components {
             words: string[];
         };
         /**
+         * MachineAnswer
+         * @description One machine's answer to a selector.
+         */
+        MachineAnswer: {
+            /** Fits */
+            fits: boolean;
+            /** Id */
+            id: string;
+            /** Name */
+            name: string;
+            presence: components["schemas"]["Presence"];
+            /**
+             * Reasons
+             * @description in words: why it fits, or everything that is against it
+             */
+            reasons: string[];
+        };
+        /**
          * MachineStatus
          * @enum {string}
          */
@@ -1126,6 +1288,14 @@ export interface components {
          * @enum {string}
          */
         MemberRole: "owner" | "member" | "viewer";
+        /** NameAsked */
+        NameAsked: {
+            /**
+             * Name
+             * @description no other machine may have it
+             */
+            name: string;
+        };
         /**
          * Needs
          * @description Why a Ticket needs a person.
@@ -2091,6 +2261,138 @@ export interface operations {
             };
         };
     };
+    label_machine_v1_machines__machine__labels_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                machine: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelsAsked"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Machine"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    pause_machine_v1_machines__machine__pause_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                machine: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Machine"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    rename_machine_v1_machines__machine__rename_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                machine: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NameAsked"];
+            };
+        };
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Machine"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    resume_machine_v1_machines__machine__resume_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                machine: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Machine"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     revoke_machine_v1_machines__machine__revoke_post: {
         parameters: {
             query?: never;
@@ -2173,6 +2475,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Code"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    explain_selector_v1_machines_explain_get: {
+        parameters: {
+            query: {
+                /** @description machine=NAME, or terms such as os=linux gpu repo:acme/web */
+                selector: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Explained"];
                 };
             };
             /** @description what cannot be done, why, and what to do */

@@ -26,7 +26,10 @@ test("an event about a ticket has that ticket read again, and no other", () => {
   assert.ok(!affected.some((key) => key.join() === "ticket"));
 });
 
-test("a machine that comes or goes concerns all tickets that may wait for it", () => {
-  const affected = affectedBy(an("machine_online")) ?? [];
-  assert.ok(affected.some((key) => key.join() === "ticket"));
+test("a machine that comes, goes, pauses or has another name concerns tickets that may wait for it", () => {
+  for (const kind of ["online", "offline", "paused", "resumed", "renamed"]) {
+    const affected = affectedBy(an(`machine_${kind}`)) ?? [];
+    const names = affected.map((key) => key.join());
+    assert.ok(names.includes("ticket") && names.includes("machines"), kind);
+  }
 });

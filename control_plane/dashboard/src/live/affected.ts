@@ -34,10 +34,15 @@ export function affectedBy(event: LiveEvent): readonly QueryKey[] | null {
     case "machine_confirmed":
     case "machine_revoked":
       return [keys.machines, keys.codes, keys.commands];
+    case "machine_renamed":
+    case "machine_paused":
+    case "machine_resumed":
     case "machine_online":
     case "machine_offline":
-      // A ticket says for which machine it waits.
+      // A ticket says for which machine it waits, by its name.
       return [keys.machines, keys.commands, keys.tickets, keys.anyTicket];
+    case "machine_labelled":
+      return [keys.machines];
     default:
       return null;
   }

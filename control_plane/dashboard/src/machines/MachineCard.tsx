@@ -58,12 +58,12 @@ export function MachineCard({ machine }: { machine: Machine }) {
           <dt>Last seen</dt>
           <dd>{machine.seen_at === null ? "never" : <Time at={machine.seen_at} as="ago" />}</dd>
         </div>
-        {labels.map(([name, value]) => (
-          <div key={`label ${name}`}>
-            <dt>{name}</dt>
-            <dd>{String(value)}</dd>
+        {labels.length > 0 && (
+          <div>
+            <dt>Labels</dt>
+            <dd>{labels.map(([name, value]) => (value ? `${name}=${value}` : name)).join(", ")}</dd>
           </div>
-        ))}
+        )}
       </dl>
 
       <div className={classes["foot"]}>

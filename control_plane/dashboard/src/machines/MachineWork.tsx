@@ -73,6 +73,10 @@ function CommandLine({ command, machine }: { command: Command; machine: Machine 
             {command.state === "stopping" ? "stopping" : "running"} since{" "}
             <Time at={command.started_at} />
           </>
+        ) : machine.status === "paused" ? (
+          <>
+            waiting for {machine.name} to be resumed, until <Time at={command.start_expires_at} />
+          </>
         ) : machine.presence === "online" ? (
           <>
             queued since <Time at={command.queued_at} />
@@ -99,7 +103,7 @@ function inOrder(commands: Command[]): Command[] {
 
 function idleWords(machine: Machine): string {
   if (machine.running + machine.queued > 0) return "…"; // the list is on its way
-  if (machine.status === "paused") return "Paused: it takes no work.";
+  if (machine.status === "paused") return "Paused: what you ask for now waits until it is resumed.";
   if (machine.status === "quarantined") {
     return "Two computers used its identity: revoke it, then add it again.";
   }

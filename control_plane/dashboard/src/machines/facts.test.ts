@@ -32,6 +32,31 @@ test("the trust level says what happens there", () => {
   assert.equal(trustSentence({ facts: {}, trust_level: "later" }).word, "later");
 });
 
+test("what a machine has found out about itself is told in lines of its own", () => {
+  const found = {
+    cpus: 1,
+    gpus: ["NVIDIA A10"],
+    disk_bytes: 400 * 2 ** 30,
+    disk_free_bytes: 8.25 * 2 ** 30,
+    has_battery: true,
+    on_battery: true,
+    tools: { git: "2.39.2", docker: "24.0.7", odd: "" },
+    repositories: [
+      { remote: "github.com/acme/web", path: "/home/ada/web" },
+      { remote: "git.acme.test/app", path: "/home/ada/app" },
+    ],
+  };
+  assert.deepEqual(factLines({ facts: found, daemon_version: "" }), [
+    ["Hardware", "1 CPU, NVIDIA A10"],
+    ["Disk", "8.3 GB free of 400 GB"],
+    ["Power", "on battery"],
+    ["Repositories", "acme/web, git.acme.test/app"],
+    ["Tools", "docker 24.0.7, git 2.39.2, odd"],
+  ]);
+  const odd = { tools: 3, repositories: [null, {}], gpus: "many", has_battery: false };
+  assert.deepEqual(factLines({ facts: odd, daemon_version: "" }), []);
+});
+
 test("facts that a machine does not tell take no line", () => {
   assert.deepEqual(factLines({ facts: DEBIAN, daemon_version: "0.1.0" }), [
     ["Hardware", "2 CPUs, 24 GB"],

@@ -37,16 +37,54 @@ export function factLines(machine: Pick<Machine, "facts" | "daemon_version">): [
   const hardware = [
     cpus === null ? "" : `${cpus} ${cpus === 1 ? "CPU" : "CPUs"}`,
     memory === null ? "" : gib(memory),
+    named(list(facts["gpus"]).map(text)),
   ];
   const lines: [string, string][] = [
     ["Hardware", hardware.filter((part) => part !== "").join(", ")],
+    ["Disk", disk(facts)],
+    ["Power", power(facts)],
     ["Host name", text(facts["hostname"])],
     ["Account", text(facts["user"])],
-    ["Python", text(facts["python"])],
     ["Time zone", text(facts["time_zone"]).replaceAll("_", " ")],
+    ["Repositories", named(list(facts["repositories"]).map(remote))],
+    ["Tools", tools(facts["tools"])],
     ["Daemon", machine.daemon_version],
   ];
   return lines.filter(([, value]) => value !== "");
+}
+
+/** Return what of its disk is free; "" when it does not tell. */
+function disk(facts: Machine["facts"]): string {
+  const free = number(facts["disk_free_bytes"]);
+  const all = number(facts["disk_bytes"]);
+  return free === null || !all ? "" : `${gib(free)} free of ${gib(all)}`;
+}
+
+/** Return how a machine with a battery is fed; of others there is nothing to say. */
+function power(facts: Machine["facts"]): string {
+  if (facts["has_battery"] !== true) return "";
+  return facts["on_battery"] === true ? "on battery" : "plugged in";
+}
+
+/** Return the tools with their versions: "docker 24.0.7, git 2.39.2". */
+function tools(value: unknown): string {
+  if (typeof value !== "object" || value === null) return "";
+  const known = Object.entries(value).map(([name, version]) => `${name} ${text(version)}`.trim());
+  return known.toSorted().join(", ");
+}
+
+/** Return a repository without its host where that is the one that everybody knows. */
+function remote(value: unknown): string {
+  const known = typeof value === "object" && value !== null && "remote" in value;
+  return known ? text(value.remote).replace(/^github\.com\//, "") : "";
+}
+
+function named(names: string[]): string {
+  return names.filter((name) => name !== "").join(", ");
+}
+
+function list(value: unknown): unknown[] {
+  return Array.isArray(value) ? value : [];
 }
 
 /** Return a size of memory as people say it: "24 GB". */

@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from psycopg.types.json import Jsonb
 
-from farhand_control_plane.db import attempts, commands, sessions
+from farhand_control_plane.db import attempts, commands, machine_changes, sessions
 from farhand_control_plane.domain.words import SessionKind
 from farhand_shared import codec
 from farhand_shared.command import CommandResult, ExitReason
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound
-from farhand_shared.ids import CommandId, InstanceId, MemberId, new_id
+from farhand_shared.ids import CommandId, InstanceId, MachineId, MemberId, new_id
 from farhand_shared.link_events import Result
 from tests.fakes.fake_daemon import FakeDaemon, echo, hold
 
@@ -664,12 +664,15 @@ async def test_what_the_server_does_not_keep_is_gone(lab):
 async def test_a_paused_machine_is_offered_nothing_until_it_is_resumed(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)
+    instance = lab.instance
+    whose = (instance.instance_id, MachineId(machine.machine_id), instance.owner_member_id)
     async with lab.daemon(machine, replica):
-        await lab.sql("update machines set status = 'paused'")
+        async with lab.database.transaction() as tx:
+            await machine_changes.pause(tx, *whose)
         queued = await lab.enqueue(machine, "echo", "x")
         with pytest.raises(Conflict, match="it is paused"):
             await lab.exec(replica, "fake", "echo", "y")
         assert (await lab.view(queued.command_id)).state == "queued"
-        await lab.sql("update machines set status = 'active'")
-        await lab.sql("select pg_notify('farhand_commands', %s)", machine.machine_id)
+        async with lab.database.transaction() as tx:
+            await machine_changes.resume(tx, *whose)
         assert (await lab.ended(queued.command_id)).state == "exited"

@@ -1,0 +1,61 @@
+"""`farhand machines`: choosing among machines and changing one, as a person types it."""
+
+import asyncio
+import json
+
+from tests.fakes.fake_daemon import Job
+from tests.integration.control_plane.cli.conftest import Desk
+
+
+async def test_a_selector_is_explained_and_a_wrong_one_is_pointed_at(desk: Desk) -> None:
+    labelled = await desk.run("machines", "label", "box", "build", "team=infra")
+    assert labelled.out == "box has the labels: build, team=infra.\n"
+    explained = await desk.run("machines", "explain", "label=build cpu>=1")
+    assert explained.out.startswith(
+        "box: the only one that fits and is online\n  -> box (online)\n       it has the label"
+    ), explained.err
+    as_json = json.loads((await desk.run("machines", "explain", "label=fast", "--json")).out)
+    assert (as_json["selector"], as_json["chosen"]) == ("label=fast", None)
+    wrong = await desk.run("machines", "explain", "os=linux fast")
+    assert (wrong.status, wrong.out) == (1, "")
+    assert wrong.err.startswith("farhand: cannot read the selector at character 10: ")
+    assert wrong.err.endswith("\n    os=linux fast\n             ^\n")
+    removed = await desk.run("machines", "label", "box", "--remove", "build", "--remove", "team")
+    assert removed.out == "box has the labels: none.\n"
+    nothing = await desk.run("machines", "label", "box")
+    assert nothing.err.startswith("farhand: cannot label box: no label is given")
+
+
+async def test_a_paused_machine_keeps_its_queue_and_starts_it_when_resumed(desk: Desk) -> None:
+    async def behave(job: Job) -> None:
+        job.write(b"ran\n")
+        job.end()
+
+    desk.machine.behaviour = behave
+    assert (await desk.run("machines", "pause", "box")).out == (
+        "box is paused: 0 running, 0 wait.\n"
+    )
+    waiting = await desk.start("exec", "--wait-offline", "box", "--", "work")
+
+    async def queued() -> int:
+        return int(json.loads((await desk.run("machines", "show", "box", "--json")).out)["queued"])
+
+    async with asyncio.timeout(60):
+        while await queued() != 1:
+            pass  # asking takes its time
+    resumed = await desk.run("machines", "resume", "box")
+    assert resumed.out.startswith("box takes work again: ")
+    ended = await waiting.ended()
+    assert (ended.status, ended.out) == (0, "ran\n"), ended.err
+
+
+async def test_a_renamed_machine_is_found_by_its_new_name_only(desk: Desk) -> None:
+    async def behave(job: Job) -> None:
+        job.write(b"ran\n")
+        job.end()
+
+    desk.machine.behaviour = behave
+    assert (await desk.run("machines", "rename", "box", "crate")).out == "box is crate now.\n"
+    assert (await desk.run("exec", "crate", "--", "work")).out == "ran\n"
+    gone = await desk.run("exec", "box", "--", "work")
+    assert "no machine has this name" in gone.err
