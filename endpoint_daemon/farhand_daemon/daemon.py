@@ -10,7 +10,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from farhand_daemon.attempts import Attempts
 from farhand_daemon.command_env import CommandEnvironment
@@ -28,6 +28,9 @@ from farhand_daemon.warden import Warden
 from farhand_shared.limits import GRACE_MS
 from farhand_shared.link_daemon import DaemonLink
 from farhand_shared.link_events import Bye
+
+if TYPE_CHECKING:
+    from farhand_daemon.service.notify import Notifier
 
 EXIT_NOT_WANTED: Final = 3  # the server said for good that this machine is not wanted
 _DELIVER_S: Final = 2.0  # how long a stop waits for acknowledgements
@@ -49,9 +52,17 @@ class EndAll:
 class Daemon:
     """One run of the daemon over one home, whose lock the caller holds."""
 
-    def __init__(self, home: Home, identity: MachineCredentials, fork_server: ForkServer) -> None:
+    def __init__(
+        self,
+        home: Home,
+        identity: MachineCredentials,
+        fork_server: ForkServer,
+        notifier: "Notifier | None" = None,
+    ) -> None:
+        """``notifier``: tells the service manager, where one wants to know."""
         self._home = home
         self._fork_server = fork_server
+        self._notifier = notifier
         self._log = EventLog(home.log_file)
         self._status = StatusFile(home)
         self._identity = identity
@@ -86,11 +97,15 @@ class Daemon:
         )
         warden.wake = client.wake
         self._log.write("daemon_started", pid=os.getpid(), live=len(attempts.live))
+        if self._notifier is not None:
+            self._notifier.ready()  # offline is ready too: waiting for a network is its work
         dialling = asyncio.create_task(client.run(), name="link-client")
         order = asyncio.create_task(orders.get(), name="orders")
         ended_all = False
         try:
             await asyncio.wait({dialling, order}, return_when=asyncio.FIRST_COMPLETED)
+            if self._notifier is not None:
+                self._notifier.stopping()
             if dialling.done():
                 return await self._not_wanted(dialling.result(), warden)
             ended_all = isinstance(order.result(), EndAll)
