@@ -57,7 +57,8 @@ def _enroll(home: Home, options: argparse.Namespace) -> int:
     import shlex
 
     where = "" if options.home is None else f" --home {shlex.quote(str(options.home))}"
-    talk.say(f"This machine is {identity.machine_name}. Next: farhandd run{where}")
+    after = "" if options.by_installer else f" Next: farhandd run{where}"
+    talk.say(f"This machine is {identity.machine_name}.{after}")
     return 0
 
 
@@ -70,6 +71,11 @@ def _run(home: Home, options: argparse.Namespace) -> int:
     identity = load_identity(home)  # before the home is made: a mistyped --home makes nothing
     prepare_home(home)
     load_machine_file(home.machine_file)
+    notifier = None
+    if "NOTIFY_SOCKET" in os.environ:
+        from farhand_daemon.service.notify import Notifier
+
+        notifier = Notifier.take(os.environ)
     with HomeLock.take(home):
         remove_leftovers(home)
         identity = with_addresses(
@@ -81,15 +87,36 @@ def _run(home: Home, options: argparse.Namespace) -> int:
         clean_grpc_environment()
         import asyncio
 
-        from farhand_daemon.daemon import Daemon
+        from farhand_daemon.daemon import EXIT_NOT_WANTED, Daemon
 
-        return asyncio.run(Daemon(home, identity, fork_server).run(lifeline=options.lifeline))
+        daemon = Daemon(home, identity, fork_server, notifier)
+        status = asyncio.run(daemon.run(lifeline=options.lifeline))
+    # launchd would start again what ends with anything but 0.
+    return 0 if options.not_wanted_is_success and status == EXIT_NOT_WANTED else status
 
 
 def _status(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.status_verb import show_status
 
     return show_status(home, as_json=options.json)
+
+
+def _logs(home: Home, options: argparse.Namespace) -> int:
+    from farhand_daemon.logs import show_logs
+
+    return show_logs(home, count=options.n, follow=options.follow, as_json=options.json)
+
+
+def _service(home: Home, options: argparse.Namespace) -> int:
+    from farhand_daemon.service.verb import service
+
+    return service(home, options.action, restart=options.restart, as_json=options.json)
+
+
+def _uninstall(home: Home, options: argparse.Namespace) -> int:
+    from farhand_daemon.uninstall import uninstall
+
+    return uninstall(home, yes=options.yes, force=options.force)
 
 
 def _doctor(home: Home, options: argparse.Namespace) -> int:
@@ -120,6 +147,9 @@ _VERBS: Final[dict[str, Callable[[Home, argparse.Namespace], int]]] = {
     "run": _run,
     "status": _status,
     "doctor": _doctor,
+    "logs": _logs,
+    "service": _service,
+    "uninstall": _uninstall,
     "renew-certificate": _renew,
 }
 

@@ -115,12 +115,39 @@ def _enroll(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--force", action="store_true", help="replace the identity of this home")
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--by-installer", action="store_true", help=argparse.SUPPRESS)
 
 
 def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--lifeline", type=int, metavar="FD", help=argparse.SUPPRESS)
     parser.add_argument("--link-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
     parser.add_argument("--enrol-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
+    parser.add_argument("--not-wanted-is-success", action="store_true", help=argparse.SUPPRESS)
+
+
+def _service(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("install", "remove", "status"))
+    parser.add_argument("--restart", action="store_true", help=argparse.SUPPRESS)
+    _as_json(parser)
+
+
+def _logs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "-n", type=_count, default=50, metavar="N", help="how many events (default: 50)"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
+    parser.add_argument("--json", action="store_true", help="the lines as they are in the file")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not text.isascii():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of events")
+    return int(text)
+
+
+def _uninstall(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--force", action="store_true", help="end commands that still run")
 
 
 def _as_json(parser: argparse.ArgumentParser) -> None:
@@ -150,6 +177,28 @@ _VERBS: Final = {
         description="Say what this machine is and how its link stands, with or without a running "
         "daemon.",
         options=_as_json,
+    ),
+    "logs": _Verb(
+        does="show what it did",
+        cannot="show the logs",
+        description="Show the daemon's last events, oldest first: one line each, in local time.",
+        options=_logs,
+    ),
+    "service": _Verb(
+        does="let this computer's service manager run it",
+        cannot="do that with the service",
+        description="Make the daemon a service (systemd, or launchd on macOS): of this account, "
+        "or as root of\nthe computer. It starts with the computer and is started again when it "
+        "fails. Exit status 4:\nno service manager runs here, as in most containers.",
+        options=_service,
+    ),
+    "uninstall": _Verb(
+        does="remove everything of it from this computer",
+        cannot="uninstall",
+        description="Stop the daemon and remove its service, its program and, after a typed yes, "
+        "its identity\nand state. Nothing is left here; the machine is to be revoked on the "
+        "control plane.",
+        options=_uninstall,
     ),
     "doctor": _Verb(
         does="find what is wrong and how to fix it",

@@ -13,7 +13,7 @@ from typing import Final
 
 from farhand_shared.errors import InvalidInput, Unavailable
 
-_LEFTOVER: Final = re.compile(r"\.[a-z.]+\.[0-9]+\.[0-9a-f]{8}")  # see _new_file
+LEFTOVER: Final = re.compile(r"\.[a-z.]+\.[0-9]+\.[0-9a-f]{8}")  # see _new_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ def write_private(path: Path, data: bytes) -> None:
 def remove_leftovers(home: Home) -> None:
     """Remove files that a crash kept from getting their name; only with the home's lock."""
     for path in home.root.iterdir():
-        if _LEFTOVER.fullmatch(path.name):
+        if LEFTOVER.fullmatch(path.name):
             path.unlink(missing_ok=True)
 
 
