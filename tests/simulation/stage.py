@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -27,9 +28,9 @@ from farhand_control_plane.postgres.errors import PostgresError
 from farhand_control_plane.postgres.server import EmbeddedPostgres
 from farhand_control_plane.up import enrol
 from farhand_shared.errors import FarhandError
+from farhand_shared.exec_frames import Frame, FrameDecoder
 from farhand_shared.redact import Secret
 from tests.fakes.bad_link import BadLink
-from tests.servers import reachable_folder
 
 PATIENCE_S: Final = 120.0  # for whatever takes some seconds on a quiet computer
 # The machine lives on an address of its own, so that also what the server says of its listeners
@@ -102,8 +103,6 @@ class Client:
 class Stage:
     """One of each. Use `stage()`, which also ends and removes everything."""
 
-    MACHINE = "laptop"
-
     def __init__(self, folder: Path, stack: ExitStack, *, concurrency: int = 4) -> None:
         self.folder = folder
         self.work = folder / "work"  # where clients run and commands write
@@ -127,9 +126,10 @@ class Stage:
             BadLink(self.ports["enrol"], SERVER, listen=MACHINES_SIDE),
         )
         until("the replica answers", self.answers)
-        self.machine = enrol.enrol_own_machine(
-            self.api(), self.daemon_home, self._machine_environ(), replace=False
-        )
+        with self.api() as api:
+            self.machine = enrol.enrol_own_machine(
+                api, self.daemon_home, self._machine_environ(), replace=False
+            )
         file = self.daemon_home / "machine.toml"
         kept = [line for line in file.read_text().splitlines() if "concurrency" not in line]
         file.write_text("\n".join([f"concurrency = {concurrency}", *kept]) + "\n")
@@ -171,7 +171,14 @@ class Stage:
             )
 
     def _environ(self) -> dict[str, str]:
-        return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(self.work), "LANG": "C.UTF-8"}
+        environ = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "HOME": str(self.work),
+            "LANG": "C.UTF-8",
+        }
+        if "PYTHONPATH" in os.environ:  # another checkout than the installed one is meant
+            environ["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        return environ
 
     def _machine_environ(self) -> dict[str, str]:
         return {**self._environ(), "SHELL": "/bin/sh"}
@@ -233,18 +240,32 @@ class Stage:
     def url(self) -> str:
         return f"http://{SERVER}:{self.ports['http']}"
 
-    def api(self) -> Api:
+    @contextmanager
+    def api(self) -> Iterator[Api]:
         token = Secret((self.home / "token").read_bytes().strip())
-        return Api(Target(url=self.url, token=token, this_machine=None))
+        api = Api(Target(url=self.url, token=token, this_machine=None))
+        try:
+            yield api
+        finally:
+            api.close()
 
     def answers(self) -> bool:
-        with contextlib.suppress(FarhandError, OSError):
-            self.api().get("/v1/machines")
+        with contextlib.suppress(FarhandError, OSError), self.api() as api:
+            api.get("/v1/machines")
             return True
         return False
 
     def is_online(self) -> bool:
-        return enrol.presence(self.api(), self.machine.machine_id) == "online"
+        with self.api() as api:
+            return enrol.presence(api, self.machine.machine_id) == "online"
+
+    def frames(self, method: str, path: str, body: bytes | None = None) -> list[Frame]:
+        """Return the frames of a streamed answer, to its end."""
+        with self.api() as api:
+            answer = api.open(method, path, body)
+            with contextlib.closing(answer):
+                decoder = FrameDecoder()
+                return [frame for chunk in answer.chunks() for frame in decoder.feed(chunk)]
 
     def exec(self, *command: str | bytes, options: tuple[str, ...] = ()) -> Client:
         """Start `farhand exec` on the machine."""
@@ -298,9 +319,10 @@ class Stage:
 @contextmanager
 def stage(*, concurrency: int = 4) -> Iterator[Stage]:
     """Set the whole system up; its logs are printed if the block fails."""
-    with reachable_folder() as folder, ExitStack() as stack:
-        # Commands run as we do; the database's user only passes through.
-        stack.callback(shutil.rmtree, folder / "work", ignore_errors=True)
+    with ExitStack() as stack:
+        folder = Path(tempfile.mkdtemp(prefix="farhand-stage-"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o711)  # root's database runs as another user, who passes through
         made = Stage(folder, stack, concurrency=concurrency)
         try:
             yield made
