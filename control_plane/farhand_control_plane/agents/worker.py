@@ -20,6 +20,7 @@ from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.machine_names import the_one_named
 from farhand_control_plane.domain.words import ReportKind
 from farhand_control_plane.engine.contract import (
     InboxMessage,
@@ -151,7 +152,8 @@ class WorkerAgent(ModelAgent):
     async def _start(self, site: CallSite, args: Start) -> Outcome:
         ticket = await _ticket(site)
         usable = await _usable(site.tx, site.ref, ticket)
-        machine = next((m for m in usable if m.name == args.machine), None)
+        meant = the_one_named(args.machine, (m.name for m in usable))
+        machine = next((m for m in usable if m.name == meant), None)
         if machine is None:
             names = ", ".join(m.name for m in usable) or "none"
             return failed(

@@ -74,7 +74,10 @@ async def get(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> Machine
 
 
 async def find(tx: Tx, instance_id: InstanceId, name_or_id: str) -> MachineView | None:
-    """Return the machine of this id or (unrevoked) name; a name that no text can be is nobody's."""
+    """Return the machine of this id or (unrevoked) name; a name that no text can be is nobody's.
+
+    Upper and lower case count only where several machines differ in nothing else.
+    """
     try:
         if b"\0" in name_or_id.encode():
             return None
@@ -84,14 +87,19 @@ async def find(tx: Tx, instance_id: InstanceId, name_or_id: str) -> MachineView 
         _SELECT
         + """
          where m.instance_id = %s
-           and (m.machine_id::text = %s or (m.name = %s and m.status <> 'revoked'))
-         order by m.machine_id::text = %s desc
-         limit 1
+           and (m.machine_id::text = %s
+                or (lower(m.name) = lower(%s) and m.status <> 'revoked'))
+         order by m.machine_id::text = %s desc, m.name = %s desc
+         limit 2
         """,
-        (instance_id, name_or_id, name_or_id, name_or_id),
+        (instance_id, name_or_id, name_or_id, name_or_id, name_or_id),
     )
-    row = await cursor.fetchone()
-    return None if row is None else _view(row)
+    rows = await cursor.fetchall()
+    if not rows:
+        return None
+    best = _view(rows[0])
+    certain = name_or_id in (best.machine_id, best.name) or len(rows) == 1
+    return best if certain else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

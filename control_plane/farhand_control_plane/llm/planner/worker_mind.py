@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from farhand_control_plane.domain.machine_names import the_one_named
 from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Made, Wanted
 from farhand_control_plane.llm.planner.language import (
@@ -81,17 +82,17 @@ def _machine(
         problem = "You named no machine."
     else:
         problem = f"I know no machine named {name}."
-    if name in known:
-        return name, None
+    if meant := the_one_named(name, known):
+        return meant, None
     key = f"machine {index + 1}"
     answer = _answer(conversation, key)
-    if answer in known:
-        return answer, None
+    if meant := the_one_named(answer or "", known):
+        return meant, None
     if answer is not None:
         key, problem = f"{key} again", f"I know no machine named {answer}."
         answer = _answer(conversation, key)
-        if answer in known:
-            return answer, None
+        if meant := the_one_named(answer or "", known):
+            return meant, None
     if conversation.calls("report", note=key):
         return None, None
     if not known:

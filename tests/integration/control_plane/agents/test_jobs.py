@@ -45,6 +45,15 @@ async def test_this_machine_is_the_senders_own(open_office: OpenOffice) -> None:
     assert not box.starts
 
 
+async def test_a_machines_name_may_be_written_in_another_case(open_office: OpenOffice) -> None:
+    office = await open_office()
+    machine = await office.lab.machine(office.replica, "vm-2")
+    async with office.lab.daemon(machine, office.replica):
+        await office.say("on VM-2: true")
+        await office.hears("on vm-2 ended with exit status 0")
+    assert len(machine.starts) == 1
+
+
 async def test_an_unknown_machine_is_one_question_and_its_answer_runs_the_work(
     open_office: OpenOffice,
 ) -> None:

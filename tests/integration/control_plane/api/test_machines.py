@@ -178,3 +178,14 @@ async def test_another_members_machine_is_not_changed(
     answer = await eve.post(f"/v1/machines/box/{change}", json=asked)
     assert answer.status_code == 403, answer.text
     assert await told(replica) == []
+
+
+async def test_a_name_finds_its_machine_in_any_case_while_one_alone_can_be_meant(client, a_machine):
+    vm = await a_machine("vm-2")
+    assert (await client.get("/v1/machines/VM-2")).json()["id"] == vm
+    other = await a_machine("Vm-2")
+    assert (await client.get("/v1/machines/vm-2")).json()["id"] == vm
+    assert (await client.get("/v1/machines/Vm-2")).json()["id"] == other
+    refused = await client.get("/v1/machines/VM-2")
+    assert refused.status_code == 404, "a guess would be one"
+    assert (await client.get(f"/v1/machines/{other}")).json()["id"] == other
