@@ -120,4 +120,7 @@ def error_of_call(doing: str, address: str, error: grpc.RpcError) -> FarhandErro
         return InvalidInput(details or f"cannot {doing}: the server calls the request invalid")
     if details.startswith("cannot "):
         return Unavailable(details)
-    return Unavailable(f"cannot {doing}: {details or code.name.lower()}; try again later")
+    # Its own text is gRPC's, not for people.
+    return Unavailable(
+        f"cannot {doing}: the server at {address} failed ({code.name.lower()}); try again later"
+    )

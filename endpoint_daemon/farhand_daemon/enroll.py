@@ -32,6 +32,7 @@ from farhand_shared.words import six_words
 
 _NAME_MAX: Final = 64
 _CODE_TRIES: Final = 3
+_ANSWER_TRIES: Final = 3
 _STATUS_FIRST_S: Final = 0.1  # `farhand up` confirms at once, people take their time
 _STATUS_EVERY_S: Final = 2.0
 
@@ -153,7 +154,7 @@ def _choose_trust(home: Home, options: EnrolOptions, talk: Talk) -> tuple[Machin
         f"Commands from the agent will run on this machine as the user {user}, without a sandbox:\n"
         f"they can do whatever {user} can do. {home.machine_file} can narrow this at any time."
     )
-    if talk.ask("Type yes to trust it: ").strip().lower() != "yes":
+    if not _says_yes(talk):
         raise NotAllowed(
             "cannot enrol: the answer was not yes, so nothing was sent and the code is still good; "
             "answer yes (piped: in the line after the code), or use --trust off to enrol a machine "
@@ -161,6 +162,18 @@ def _choose_trust(home: Home, options: EnrolOptions, talk: Talk) -> tuple[Machin
         )
     chosen_by = "typed" if options.prompt_for_code else "preset"
     return MachineFile(trust_level="trusted", chosen_by=chosen_by), True
+
+
+def _says_yes(talk: Talk) -> bool:
+    """Ask for the word itself: a person who answers neither yes nor no is asked again."""
+    for left in reversed(range(_ANSWER_TRIES if talk.again else 1)):
+        line = talk.ask("Type yes to trust it, no to leave: ")
+        word = line.strip().lower()
+        if word in ("yes", "no") or not line:  # no line at all: Ctrl-D
+            return word == "yes"
+        if left:
+            talk.say("That is neither yes nor no: type the whole word.")
+    return False
 
 
 def _key_for(home: Home, code: EnrolmentCode) -> bytes:

@@ -45,7 +45,7 @@ class Worker(Protocol):
     def hello(self) -> Hello: ...
 
     def hello_is_stale(self) -> bool:
-        """Tell whether what the last Hello said of the machine file is no longer true."""
+        """Tell whether what the last Hello said is no longer true."""
         ...
 
     def link_is(self, up: bool) -> None: ...
@@ -112,6 +112,7 @@ class LinkClient:
         self._tell("connecting")
         stream = self._stream = LinkStream(
             self._link,
+            address=address,
             read=self._worker.read,
             perform=self._worker.perform,
             on_welcome=self._welcomed,
@@ -154,12 +155,14 @@ class LinkClient:
         bye = ended.bye.code if ended.bye is not None else ""
         last = self._status.current
         if bye != "pending" or last is None or last.bye != bye:  # once is enough to be told
-            self._log.write("stream_ended", reason=reason, bye=bye, recycle=ended.recycle)
+            raw = {"raw": ended.raw} if ended.raw else {}
+            self._log.write("stream_ended", reason=reason, bye=bye, recycle=ended.recycle, **raw)
         if not ended.recycle:
             wanted = ended.bye is None or ended.bye.retry
             self._tell("offline" if wanted else "ended", reason=reason, bye=bye)
             if wanted:
-                self._on_offline(reason, bye)
+                goes_on = " (it goes on trying)" if ended.raw else ""
+                self._on_offline(f"{reason}{goes_on}", bye)
 
     def _tell(self, state: str, *, reason: str = "", bye: str = "", stream_epoch: int = 0) -> None:
         last = self._status.current
@@ -234,7 +237,7 @@ class LinkClient:
             elif self._stream is not None and await self._renew_if_due():
                 self._end_stream("the certificate was renewed")
             elif self._link.may_start and self._worker.hello_is_stale():
-                self._end_stream("the machine file changed")
+                self._end_stream("the machine has something new to say of itself")
 
     def _end_stream(self, reason: str) -> None:
         if self._stream is not None:

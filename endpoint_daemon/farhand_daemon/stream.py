@@ -13,6 +13,7 @@ import grpc.aio
 
 from farhand_daemon.boot_clock import boot_seconds
 from farhand_daemon.channels import printable
+from farhand_daemon.link_faults import fault_words, raw_words
 from farhand_shared import codec
 from farhand_shared.errors import ProtocolError
 from farhand_shared.limits import FRAME_BYTES, OFFLINE_AFTER_S
@@ -27,12 +28,19 @@ WELCOME_DUE_S: Final = 30.0  # a replica may ask an older link of ours for 10 s 
 
 
 class StreamEnded(Exception):
-    """Why a stream is over. ``bye``: the replica ended it; ``recycle``: dial again at once."""
+    """Why a stream is over, in words for people.
 
-    def __init__(self, reason: str, *, bye: Bye | None = None, recycle: bool = False) -> None:
+    ``bye``: the replica ended it; ``recycle``: dial again at once; ``raw``: gRPC's own text, if it
+    failed, for the log.
+    """
+
+    def __init__(
+        self, reason: str, *, bye: Bye | None = None, recycle: bool = False, raw: str = ""
+    ) -> None:
         super().__init__(reason)
         self.bye = bye
         self.recycle = recycle
+        self.raw = raw
 
 
 class LinkStream:
@@ -42,11 +50,13 @@ class LinkStream:
         self,
         link: DaemonLink,
         *,
+        address: str,
         read: ReadSpool,
         perform: Callable[[DaemonAction], None],
         on_welcome: Callable[[Welcome], None],
     ) -> None:
         self._link = link
+        self._address = address  # as the dialled one is called in what is said
         self._read = read
         self._perform = perform
         self._on_welcome = on_welcome
@@ -125,12 +135,12 @@ class LinkStream:
             try:
                 message = await call.read()
             except grpc.aio.AioRpcError as error:
-                raise StreamEnded(_reason(error.code(), error.details())) from error
+                raise self._failed(error.code(), error.details()) from error
             if isinstance(message, bytes):
                 self._heard_at = boot_seconds()
                 self._take(message)
             else:
-                raise StreamEnded(_reason(await call.code(), await call.details()))
+                raise self._failed(await call.code(), await call.details())
 
     def _take(self, message: bytes) -> None:
         try:
@@ -148,9 +158,8 @@ class LinkStream:
             self._perform(action)
         self._due.set()  # answers are due at once
 
-
-def _reason(code: grpc.StatusCode | None, details: str | None) -> str:
-    if code is grpc.StatusCode.OK:
-        return "the replica closed the stream"
-    text = printable(details or "")
-    return text or (code.name.lower() if code is not None else "the stream was cut")
+    def _failed(self, code: grpc.StatusCode | None, details: str | None) -> StreamEnded:
+        if code is grpc.StatusCode.OK:
+            return StreamEnded("the replica closed the stream")
+        reason = fault_words(code, details, self._address)
+        return StreamEnded(reason, raw=raw_words(code, details))

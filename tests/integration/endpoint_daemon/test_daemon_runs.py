@@ -615,7 +615,12 @@ async def test_a_server_that_moved_is_found_again(
     daemon.terminate()
     ended = await farhandd.wait(daemon)
     assert ended.stderr == "", "the outage is told once, however often it was tried"
-    assert lines[0].startswith("farhandd: cannot connect: ")
+    assert lines[0] == (
+        "farhandd: cannot reach the control plane at 127.0.0.1:1: nothing listens there; "
+        "check that it runs and that this machine may reach it (it goes on trying)"
+    )
+    logged = (farhandd.home / "daemon.log").read_text()
+    assert "ipv4:127.0.0.1:1" in logged, "gRPC's own words are in the log, where they help"
     assert lines[1] == "farhandd: connected as laptop"
 
 

@@ -5,6 +5,8 @@ import json
 import os
 import sys
 
+import pytest
+
 from tests.fakes.fake_control_plane import FakeControlPlane, fake_control_plane
 from tests.integration.endpoint_daemon.conftest import Ended, Farhandd
 
@@ -86,35 +88,65 @@ async def test_an_administrator_enrols_trusted_with_code_and_yes_in_a_pipe(
     assert 'trust_level = "trusted"' in told
 
 
+async def _typed(
+    plane: FakeControlPlane, farhandd: Farhandd, options: tuple[str, ...], *lines: str
+) -> Ended:
+    """Type these lines to `enroll` on a terminal of its own."""
+    ours, theirs = os.openpty()
+    os.write(ours, "".join(line + "\n" for line in lines).encode())
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "farhand_daemon", "enroll", plane.url, "--no-wait"),
+        *(*options, "--home", str(farhandd.home)),
+        stdin=theirs,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    os.close(theirs)
+    farhandd.started.append(process)
+    ended = await farhandd.wait(process)
+    os.close(ours)
+    return ended
+
+
 async def test_on_a_terminal_a_mistyped_code_is_asked_for_again(
     plane: FakeControlPlane, farhandd: Farhandd
 ) -> None:
     code = plane.make_code()
     wrong = code[:-1] + ("A" if code[-1] != "A" else "B")
-
-    async def typed(*lines: str) -> Ended:
-        """Type these lines on a terminal of its own."""
-        ours, theirs = os.openpty()
-        os.write(ours, "".join(line + "\n" for line in lines).encode())
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "farhand_daemon", "enroll", plane.url, "--no-wait"),
-            *("--trust", "off", "--home", str(farhandd.home)),
-            stdin=theirs,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        os.close(theirs)
-        farhandd.started.append(process)
-        ended = await farhandd.wait(process)
-        os.close(ours)
-        return ended
-
-    ended = await typed(wrong, wrong, wrong, code)
+    off = ("--trust", "off")
+    ended = await _typed(plane, farhandd, off, wrong, wrong, wrong, code)
     assert "mistyped" in _one_line(ended)
     assert ended.stdout.count("Enrolment code") == 3
-    ended = await typed(wrong, "", code)
+    ended = await _typed(plane, farhandd, off, wrong, "", code)
     assert ended.status == 0, ended.stderr
     assert ended.stdout.count("Enrolment code") == 3
+
+
+@pytest.mark.parametrize(
+    ("answers", "asked", "trusted"),
+    [
+        (("y", "YES"), 2, True),
+        (("", "sure", " yes "), 3, True),
+        (("y", "y", "y", "yes"), 3, False),
+        (("y", "no", "yes"), 2, False),
+        (("\x04",), 1, False),  # Ctrl-D
+    ],
+)
+async def test_on_a_terminal_trust_is_asked_again_until_the_answer_is_yes_or_no(
+    plane: FakeControlPlane,
+    farhandd: Farhandd,
+    answers: tuple[str, ...],
+    asked: int,
+    trusted: bool,
+) -> None:
+    code = plane.make_code()
+    ended = await _typed(plane, farhandd, (), code, *answers)
+    assert ended.stdout.count("Type yes to trust it") == asked
+    assert bool(plane.machines) is trusted
+    if trusted:
+        assert ended.status == 0, ended.stderr
+    else:
+        assert "the code is still good" in _one_line(ended)
 
 
 async def test_a_mistyped_code_in_a_pipe_ends_it(
