@@ -5,8 +5,10 @@
 
 Real Postgres, replica, daemon and `farhand exec` clients of their own; nothing of yours is touched.
 Each command appends its id to a file, writes some output and ends with some code. Meanwhile the
-daemon, the supervisors' parent, the replica and Postgres are killed (kill -9), and the machine's
-link is cut, frozen, refused, slowed and delayed. At the end everything is mended, and:
+daemon, the supervisors' parent, the replica and Postgres are killed (kill -9), the daemon sleeps,
+the replica is drained, the database's clock jumps, some clients give up, the machine's disk fills
+up (as root: it gets a small one of its own), and its link is cut, frozen, refused, slowed and
+delayed. At the end everything is mended, and:
 
 - every command is in a terminal state
 - no id is twice in the file; none is there whose command is said not to have run
@@ -23,6 +25,8 @@ import hashlib
 import json
 import random
 import re
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -39,6 +43,7 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 SETTLE_S: Final = 240.0  # after the last fault; leases of 90 s end in that time
 MEND_EVERY_S: Final = 0.3
 MACHINE_PLACES: Final = 8
+GAVE_UP: Final = 130
 NOBODY_THERE: Final = "Connection refused"
 OUR_FAILURE: Final = 125  # `farhand exec` has no result to tell
 
@@ -51,6 +56,7 @@ class Work:
     script: str
     stdout: bytes
     status: int
+    gives_up_after_s: float | None = None  # then its client gets Ctrl-C; None: it waits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +91,13 @@ def work(seed: int, number: int, record: Path) -> Work:
         f"seq -f '{name} %.0f' 1 {lines}; sleep {pauses[1]}; echo end; exit {status}"
     )
     stdout = "".join(f"{name} {line}\n" for line in range(1, lines + 1)) + "end\n"
-    return Work(id=name, script=script, stdout=stdout.encode(), status=status)
+    return Work(
+        id=name,
+        script=script,
+        stdout=stdout.encode(),
+        status=status,
+        gives_up_after_s=chance.choice([0.2, 0.5, 1.0, 3.0]) if chance.random() < 0.08 else None,
+    )
 
 
 class Faults:
@@ -109,8 +121,15 @@ class Faults:
             "supervisors' parent killed": (3, lambda: self._locked(stage.kill_fork_server)),
             "replica killed": (3, lambda: self._locked(stage.kill_replica)),
             "database killed": (2, lambda: self._locked(self._kill_database)),
+            "replica drained": (2, lambda: self._locked(self._drain_replica)),
+            "daemon asleep": (2, lambda: self._locked(self._daemon_sleeps)),
+            "clock jumped": (2, self._clock_jumps),
             "daemon and replica killed": (1, lambda: self._locked(self._kill_both)),
         }
+
+        if stage.has_own_disk:
+            self._kinds["disk low"] = (1, lambda: self._disk(left_bytes=100 << 20))
+            self._kinds["disk full"] = (2, lambda: self._disk(left_bytes=0))
 
     def run(self) -> None:
         """Break things until it is over, with pauses in which something gets done."""
@@ -138,6 +157,31 @@ class Faults:
     def _kill_database(self) -> None:
         if self._stage.postgres.is_running():
             self._stage.kill_database()
+
+    def _drain_replica(self) -> None:
+        assert self._stage.replica is not None, "it was started"
+        self._stage.replica.terminate()
+        self._stage.replica.wait()
+
+    def _daemon_sleeps(self) -> None:
+        assert self._stage.daemon is not None, "it was started"
+        self._stage.daemon.send_signal(signal.SIGSTOP)
+        self._over.wait(self._chance.choice([2.0, 8.0, 30.0]))
+        self._stage.daemon.send_signal(signal.SIGCONT)
+
+    def _clock_jumps(self) -> None:
+        """The database's clock, which all leases and limits go by, is set."""
+        seconds = self._chance.choice([-300, -60, 60, 120, 600])
+        with contextlib.suppress(*self._stage.database_errors):
+            self._stage.sql(
+                "update schema_record set clock_shift_ms = clock_shift_ms + %s returning one",
+                seconds * 1000,
+            )
+
+    def _disk(self, left_bytes: int) -> None:
+        self._stage.fill_disk(left_bytes)
+        self._over.wait(self._chance.uniform(1, 6))
+        self._stage.empty_disk()
 
     def _kill_both(self) -> None:
         self._stage.kill_daemon()
@@ -179,6 +223,7 @@ class Soak:
         self._over.set()
         breaking.join()
         self._stage.link.heal()
+        self._stage.empty_disk()
         healed = time.monotonic()
         report = Report()
         try:
@@ -212,6 +257,10 @@ class Soak:
     def _ask(self, one: Work) -> Said:
         client = self._stage.shell(one.script, options=("--wait-offline",))
         try:
+            if one.gives_up_after_s is not None:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    client.process.wait(one.gives_up_after_s)
+                client.process.send_signal(signal.SIGINT)
             told = client.ended(within_s=self._options.minutes * 60 + SETTLE_S)
             return Said(status=told.status, stdout=told.stdout, stderr=told.stderr)
         finally:
@@ -231,14 +280,12 @@ class Soak:
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return what is on record; nothing while the database is away."""
-        import psycopg
-
         try:
             return self._stage.sql(
                 "select a.attempt_id, a.state, a.reason, a.exit_code, a.error, a.result, c.title"
                 " from attempts a join commands c using (instance_id, command_id)"
             )
-        except psycopg.OperationalError:
+        except self._stage.database_errors:
             return []
 
     def _settled(self, deadline: float) -> list[dict[str, Any]]:
@@ -280,8 +327,8 @@ class Soak:
                 )
         for name, said in self._said.items():
             self._judge_client(name, said, stored.get(name), report)
-        clients = Counter("without a result" if s.status == OUR_FAILURE else "told the result"
-                          for s in self._said.values())  # fmt: skip
+        endings = {OUR_FAILURE: "without a result", GAVE_UP: "gave up", -signal.SIGINT: "gave up"}
+        clients = Counter(endings.get(s.status, "told the result") for s in self._said.values())
         report.counts |= {
             "commands": len(self._works),
             "states": dict(states),
@@ -313,16 +360,19 @@ class Soak:
         from farhand_shared.exec_frames import FrameKind
 
         one = self._works[name]
-        report.check(ran, f"{name}: is said to have ended and did not run")
-        report.check(
-            (row["reason"], row["exit_code"]) == ("exit", one.status),
-            f"{name}: ended with {row['reason']} {row['exit_code']}, not {one.status}",
-        )
-        told = row["result"]["stdout"]
-        wanted = hashlib.sha256(one.stdout).hexdigest()
+        told, wrote = row["result"]["stdout"], one.stdout
+        if one.gives_up_after_s is not None and row["reason"] == "cancel":
+            wrote = wrote[: told["produced"]]  # as far as it came
+        else:
+            report.check(ran, f"{name}: is said to have ended and did not run")
+            report.check(
+                (row["reason"], row["exit_code"]) == ("exit", one.status),
+                f"{name}: ended with {row['reason']} {row['exit_code']}, not {one.status}",
+            )
+        wanted = hashlib.sha256(wrote).hexdigest()
         report.check(
             (told["sha256"], told["omitted"]) == (wanted, 0),
-            f"{name}: the machine says {told}, it wrote {len(one.stdout)} bytes, {wanted}",
+            f"{name}: the machine says {told}, it wrote {len(wrote)} bytes, {wanted}",
         )
         try:
             frames = self._stage.frames("GET", f"/v1/attempts/{row['attempt_id']}/output")
@@ -330,14 +380,16 @@ class Soak:
             report.check(False, f"{name}: its output cannot be read: {error}")
             return 0
         kept = b"".join(frame.payload for frame in frames if frame.kind is FrameKind.STDOUT)
-        report.check(kept == one.stdout, f"{name}: {len(kept)} of {len(one.stdout)} bytes stored")
+        report.check(kept == wrote, f"{name}: {len(kept)} of {len(wrote)} bytes stored")
         return 1
 
     def _judge_client(
         self, name: str, said: Said, row: dict[str, Any] | None, report: Report
     ) -> None:
         one = self._works[name]
-        if said.status == OUR_FAILURE:
+        whole = (said.status, said.stdout) == (one.status, one.stdout)
+        # Who gave up may have done so before the program could take the signal, or too late.
+        if said.status == OUR_FAILURE or (one.gives_up_after_s is not None and not whole):
             report.check(
                 one.stdout.startswith(said.stdout),
                 f"{name}: its client got bytes that it did not write",
@@ -348,7 +400,7 @@ class Soak:
             f"{name}: its client was told {said.status}, on record is {row and row['state']}",
         )
         report.check(
-            (said.status, said.stdout) == (one.status, one.stdout),
+            whole,
             f"{name}: its client got {said.status} and {len(said.stdout)} bytes, "
             f"not {one.status} and {len(one.stdout)}",
         )

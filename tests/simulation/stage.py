@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import psycopg
 from psycopg.rows import dict_row
@@ -29,10 +29,12 @@ from farhand_control_plane.postgres.server import EmbeddedPostgres
 from farhand_control_plane.up import enrol
 from farhand_shared.errors import FarhandError
 from farhand_shared.exec_frames import Frame, FrameDecoder
+from farhand_shared.limits import FREE_DISK_MIN_BYTES
 from farhand_shared.redact import Secret
 from tests.fakes.bad_link import BadLink
 
 PATIENCE_S: Final = 120.0  # for whatever takes some seconds on a quiet computer
+DISK_ROOM_BYTES: Final = 96 << 20  # over what a daemon wants free
 # The machine lives on an address of its own, so that also what the server says of its listeners
 # leads over the bad links.
 SERVER, MACHINES_SIDE = "127.0.0.1", "127.0.0.2"
@@ -126,6 +128,7 @@ class Stage:
             BadLink(self.ports["enrol"], SERVER, listen=MACHINES_SIDE),
         )
         until("the replica answers", self.answers)
+        self.has_own_disk = self._mount_disk(stack)
         with self.api() as api:
             self.machine = enrol.enrol_own_machine(
                 api, self.daemon_home, self._machine_environ(), replace=False
@@ -135,6 +138,21 @@ class Stage:
         file.write_text("\n".join([f"concurrency = {concurrency}", *kept]) + "\n")
         self.start_daemon()
         until("the machine is online", self.is_online)
+
+    def _mount_disk(self, stack: ExitStack) -> bool:
+        """Give the machine's home a small disk of its own that may be filled; only root can."""
+        self.daemon_home.mkdir(mode=0o700)
+        if os.geteuid() != 0 or sys.platform != "linux":
+            return False
+        size = f"size={(FREE_DISK_MIN_BYTES + DISK_ROOM_BYTES) >> 10}k,mode=700"
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", size, "farhand-stage", self.daemon_home],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode == 0:
+            stack.callback(lambda: subprocess.run(["umount", "-l", self.daemon_home], check=True))
+        return done.returncode == 0
 
     # ── its parts ───────────────────────────────────────────────────────────────────────────────
 
@@ -217,6 +235,16 @@ class Stage:
                 return True
         return False
 
+    def fill_disk(self, left_bytes: int = 0) -> None:
+        """Leave this much of the machine's disk; needs one of its own."""
+        assert self.has_own_disk, "nobody else's disk is filled"
+        free = shutil.disk_usage(self.daemon_home).free - left_bytes
+        with (self.daemon_home / "ballast").open("ab") as ballast, contextlib.suppress(OSError):
+            os.posix_fallocate(ballast.fileno(), 0, max(free, 1))
+
+    def empty_disk(self) -> None:
+        (self.daemon_home / "ballast").unlink(missing_ok=True)
+
     def mend(self) -> list[str]:
         """Start again what has died; return what it was."""
         assert self.replica is not None, "it was started"
@@ -282,6 +310,8 @@ class Stage:
 
     def shell(self, script: str, options: tuple[str, ...] = ()) -> Client:
         return self.exec(script, options=("--shell", *options))
+
+    database_errors: ClassVar = (psycopg.OperationalError, PostgresError)  # while it is away
 
     def sql(self, statement: str, *arguments: Any) -> list[dict[str, Any]]:
         with psycopg.connect(self.postgres.dsn, row_factory=dict_row) as connection:
