@@ -26,6 +26,10 @@ class Ticket(BaseModel):
     outcome: TicketOutcome | None = Field(description="how it ended, when stage is closed")
     machines: list[str] = Field(description="names")
     waiting_for: list[str] = Field(description="machines that it waits for to come online")
+    command_count: int = Field(description="of its commands, ended or not")
+    failed_commands: int = Field(
+        description="of these: ended without success, also in a ticket that is done"
+    )
     requester_member_id: str
     requester: str
     inferred: bool
@@ -42,6 +46,8 @@ def ticket_fields(row: TicketRow) -> dict[str, Any]:
         "outcome": row.outcome,
         "machines": [machine.name for machine in row.machines],
         "waiting_for": [machine.name for machine in row.machines if machine.waiting],
+        "command_count": row.command_count,
+        "failed_commands": row.failed_commands,
         "requester_member_id": row.requester_member_id,
         "requester": row.requester_name,
         "inferred": row.inferred,
@@ -133,7 +139,10 @@ def why(chain: db_tickets.Why) -> Why:
 class TicketWithAll(Ticket):
     request: str
     thread_ids: list[str]
-    questions: list[Question]
+    questions: list[Question] = Field(description="that are open, oldest first")
+    settled_questions: list[Question] = Field(
+        description="answered ones, and those no longer asked; in the order in which they ended"
+    )
     reports: list[Report]
     commands: list[Command]
     why: Why

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from farhand_control_plane.api import shapes, ticket_shapes
 from farhand_control_plane.api.access import Chatter, Reader, TicketKeeper
 from farhand_control_plane.api.services import Services, services_of
-from farhand_control_plane.db import commands, tickets
+from farhand_control_plane.db import commands, questions, tickets
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
@@ -109,12 +109,14 @@ async def _show(tx: Tx, caller: Caller, ticket_id: str) -> ticket_shapes.TicketW
     chain = await tickets.why(tx, caller.instance_id, view.row.ticket_id)
     if chain is None:
         raise NotFound(f"cannot find ticket {ticket_id!r}; see farhand tickets list")
+    settled = await questions.settled(tx, caller.instance_id, view.row.ticket_id)
     ran = await commands.of_ticket(tx, caller.instance_id, view.row.ticket_id)
     return ticket_shapes.TicketWithAll(
         **ticket_shapes.ticket_fields(view.row),
         request=view.request,
         thread_ids=list(view.thread_ids),
         questions=[shapes.question(question) for question in view.questions],
+        settled_questions=[shapes.question(question) for question in settled],
         reports=[ticket_shapes.report(report) for report in view.reports],
         commands=[shapes.command(command) for command in ran],
         why=ticket_shapes.why(chain),

@@ -138,6 +138,19 @@ async def open_(
     return [_view(row) for row in await cursor.fetchall()]
 
 
+async def settled(tx: Tx, instance_id: InstanceId, ticket_id: TicketId) -> list[QuestionView]:
+    """Return what a Ticket asked and does not ask any more, in the order in which that ended."""
+    cursor = await tx.execute(
+        f"""
+        {_QUESTION}
+         where instance_id = %s and ticket_id = %s and state <> 'pending'
+         order by settled_at, question_id
+        """,
+        (instance_id, ticket_id),
+    )
+    return [_view(row) for row in await cursor.fetchall()]
+
+
 async def open_at(tx: Tx, instance_id: InstanceId, moment: datetime) -> list[QuestionView]:
     """Return the questions that were open at a moment, oldest first, settled since or not."""
     cursor = await tx.execute(

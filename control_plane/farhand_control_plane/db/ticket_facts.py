@@ -21,6 +21,8 @@ class TicketMachine:
     name: str
     online: bool
     waiting: bool  # a command of this Ticket waits for it to come online or to be resumed
+    command_count: int  # of this Ticket
+    failed_commands: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +38,8 @@ class TicketRow:
     requester_name: str
     inferred: bool
     machines: tuple[TicketMachine, ...]
+    command_count: int
+    failed_commands: int  # that ended without success; neither replaced nor called off by a person
     created_at: datetime
     closed_at: datetime | None
 
@@ -191,6 +195,8 @@ def _row(row: dict[str, Any], machines: Sequence[TicketMachine]) -> TicketRow:
         requester_name=row["requester_name"],
         inferred=row["inferred"],
         machines=tuple(machines),
+        command_count=sum(machine.command_count for machine in machines),
+        failed_commands=sum(machine.failed_commands for machine in machines),
         created_at=row["created_at"],
         closed_at=row["closed_at"],
     )
@@ -204,7 +210,13 @@ async def _machines(
         select co.ticket_id, m.machine_id, m.name,
                bool_or(coalesce(l.replica_id is not null and l.lease_until > farhand_now(), false))
                  as online,
-               bool_or(at.state = 'queued') as queued, bool_or(m.status = 'paused') as paused
+               bool_or(at.state = 'queued') as queued, bool_or(m.status = 'paused') as paused,
+               count(*) as command_count,
+               count(*) filter (
+                 where at.state in ('spawn_error', 'refused', 'expired', 'indeterminate', 'lost')
+                    or (at.state = 'exited' and at.reason is distinct from 'cancel'
+                        and (at.reason is distinct from 'exit' or at.exit_code is distinct from 0)))
+                 as failed_commands
           from commands co
           join attempts at on at.instance_id = co.instance_id and at.command_id = co.command_id
           join machines m on m.instance_id = co.instance_id and m.machine_id = co.machine_id
@@ -223,6 +235,8 @@ async def _machines(
             name=row["name"],
             online=row["online"],
             waiting=row["queued"] and (row["paused"] or not row["online"]),
+            command_count=row["command_count"],
+            failed_commands=row["failed_commands"],
         )
         found.setdefault(row["ticket_id"], []).append(machine)
     return found

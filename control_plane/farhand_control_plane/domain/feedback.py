@@ -62,14 +62,16 @@ def shorten(prose: str) -> str:
     return ("".join(kept).rstrip() or prose.strip()[:REPLY_MAX_WORDS]) + " …"
 
 
-def clean_title(title: str) -> str:
-    """Return a title on one line, cut to what a list shows; raise InvalidInput for an empty one."""
+def clean_title(title: str, *, room_for: str = "") -> str:
+    """Return a title on one line, cut to what a list shows; raise InvalidInput for an empty one.
+
+    A cut shows. ``room_for`` is what its caller writes after it.
+    """
+    limit = _TITLE_MAX_CHARACTERS - len(room_for)
     line = " ".join(storable(title).split())
     if not line:
         raise InvalidInput("cannot open a ticket: its title is empty; give a short one")
-    if len(line) <= _TITLE_MAX_CHARACTERS:
-        return line
-    return line[: _TITLE_MAX_CHARACTERS - 1].rstrip() + "…"
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
 def storable(text: str) -> str:

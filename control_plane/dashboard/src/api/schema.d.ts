@@ -1512,10 +1512,20 @@ export interface components {
             /** Closed At */
             closed_at: string | null;
             /**
+             * Command Count
+             * @description of its commands, ended or not
+             */
+            command_count: number;
+            /**
              * Created At
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Failed Commands
+             * @description of these: ended without success, also in a ticket that is done
+             */
+            failed_commands: number;
             /** Id */
             id: string;
             /** Inferred */
@@ -1551,6 +1561,11 @@ export interface components {
         TicketWithAll: {
             /** Closed At */
             closed_at: string | null;
+            /**
+             * Command Count
+             * @description of its commands, ended or not
+             */
+            command_count: number;
             /** Commands */
             commands: components["schemas"]["Command"][];
             /**
@@ -1558,6 +1573,11 @@ export interface components {
              * Format: date-time
              */
             created_at: string;
+            /**
+             * Failed Commands
+             * @description of these: ended without success, also in a ticket that is done
+             */
+            failed_commands: number;
             /** Id */
             id: string;
             /** Inferred */
@@ -1571,7 +1591,10 @@ export interface components {
             needs: components["schemas"]["Needs"] | null;
             /** @description how it ended, when stage is closed */
             outcome: components["schemas"]["TicketOutcome"] | null;
-            /** Questions */
+            /**
+             * Questions
+             * @description that are open, oldest first
+             */
             questions: components["schemas"]["Question"][];
             /** Reports */
             reports: components["schemas"]["Report"][];
@@ -1581,6 +1604,11 @@ export interface components {
             requester: string;
             /** Requester Member Id */
             requester_member_id: string;
+            /**
+             * Settled Questions
+             * @description answered ones, and those no longer asked; in the order in which they ended
+             */
+            settled_questions: components["schemas"]["Question"][];
             stage: components["schemas"]["Stage"];
             /** Thread Ids */
             thread_ids: string[];

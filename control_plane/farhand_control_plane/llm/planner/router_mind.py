@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 
+from farhand_control_plane.domain.feedback import clean_title
+from farhand_control_plane.domain.plain_words import machine_words, stage_words
 from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Wanted
 from farhand_control_plane.llm.planner.language import (
@@ -19,7 +21,6 @@ WHAT_I_AM = (
     "`which machines do I have?`. For more, set FARHAND_MODEL_BASE_URL, FARHAND_MODEL_API_KEY and "
     "FARHAND_MODEL to any OpenAI-compatible service and start again."
 )
-_TITLE_CHARS = 80
 
 
 def decide(conversation: Conversation) -> list[Wanted]:
@@ -52,8 +53,9 @@ def _for_eval(conversation: Conversation, block: Block) -> Iterator[Wanted]:
         return
     match understand(block.text):
         case Work(runs=runs):
-            title = runs[0].command if len(runs) == 1 else f"{runs[0].command} (and more)"
-            yield _close(eval_id, "accept", title=title[:_TITLE_CHARS])
+            more = "" if len(runs) == 1 else " (and more)"
+            title = clean_title(runs[0].command, room_for=more) + more
+            yield _close(eval_id, "accept", title=title)
         case Stop(ticket=ticket):
             yield from _stop(conversation, block, ticket)
         case AskMachines():
@@ -98,7 +100,9 @@ def _machines_text(blocks: list[Block]) -> str:
     machines = [b.attrs for b in blocks if b.tag == "machine"]
     if not machines:
         return "You have no machines yet. `farhand machines add` shows how to add one."
-    listed = "; ".join(f"{m['name']} ({m['presence']}, {m['status']})" for m in machines)
+    listed = "; ".join(
+        f"{m['name']} ({machine_words(m['presence'], m['status'])})" for m in machines
+    )
     return f"You have {len(machines)}: {listed}."
 
 
@@ -106,9 +110,16 @@ def _tickets_text(blocks: list[Block]) -> str:
     tickets = [b for b in blocks if b.tag == "ticket"]
     if not tickets:
         return "Nothing is open."
-    listed = "; ".join(f"{t.text.strip()} ({t.attrs['stage']})" for t in tickets[:10])
+    listed = "; ".join(f"{t.text.strip()} ({_stands(t)})" for t in tickets[:10])
     more = f" And {len(tickets) - 10} more." if len(tickets) > 10 else ""
     return f"{len(tickets)} open: {listed}.{more}"
+
+
+def _stands(ticket: Block) -> str:
+    attrs = ticket.attrs
+    return stage_words(
+        attrs["stage"], needs=attrs.get("needs", ""), waits_for=attrs.get("waits_for", "")
+    )
 
 
 def _for_report(conversation: Conversation, block: Block) -> Iterator[Wanted]:

@@ -165,6 +165,33 @@ async def test_a_ticket_that_waits_for_a_machine_names_it(desk: Desk) -> None:
     assert [(m.online, m.waiting) for m in row.machines] == [(True, False)]
 
 
+async def test_a_ticket_counts_what_did_not_succeed_also_when_it_is_done(desk: Desk) -> None:
+    ticket = await desk.open_ticket()
+    ends = [  # one of each way to end, and whether that is no success
+        ("exited", "exit", 0, False),
+        ("exited", "exit", 2, True),
+        ("exited", "signal", None, True),
+        ("exited", "timeout", 0, True),
+        ("exited", "cancel", None, False),
+        ("spawn_error", "spawn_error", None, True),
+        ("expired", None, None, True),
+        ("superseded", None, None, False),
+    ]
+    for number in range(len(ends)):
+        await desk.command(ticket, await desk.machine(f"box-{number}"))
+    for state, reason, exit_code, _ in ends:
+        await desk.run(
+            "update attempts set state = %s, reason = %s, exit_code = %s, ended_at = farhand_now()"
+            " where attempt_id = (select min(attempt_id::text)::uuid from attempts"
+            " where state = 'queued')",
+            state,
+            reason,
+            exit_code,
+        )
+    (row,) = (await listed(desk)).items
+    assert (row.command_count, row.failed_commands) == (8, 5)
+
+
 async def test_a_persons_message_releases_a_blocked_ticket(desk: Desk) -> None:
     ticket = await desk.open_ticket()
     await desk.report(ticket, ReportKind.BLOCKED, "no network")

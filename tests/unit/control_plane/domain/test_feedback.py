@@ -76,7 +76,9 @@ def test_an_acknowledgement_says_what_will_be_done() -> None:
 
 def test_a_title_is_one_line_that_a_list_can_show() -> None:
     assert clean_title("  fix\n the   build ") == "fix the build"
-    assert len(clean_title("x" * 200)) == 80
+    assert clean_title("x" * 80) == "x" * 80
+    assert clean_title("x" * 81) == "x" * 79 + "…"
+    assert clean_title("x" * 81, room_for=" (and more)") == "x" * 68 + "…"
     with pytest.raises(InvalidInput, match="title is empty"):
         clean_title(" \n")
 
