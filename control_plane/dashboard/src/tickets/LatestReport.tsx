@@ -14,8 +14,8 @@ import { acceptTicket, type TicketWithAll } from "./queries.ts";
 export function LatestReport({ ticket }: { ticket: TicketWithAll }) {
   const report = latestReport(ticket);
   if (report === undefined) return null;
-  const look = reportLook(report);
-  const stuck = ticket.stage === "needs_person" && look.tone !== "good";
+  const look = reportLook(report, ticket);
+  const stuck = ticket.stage === "needs_person" && report.kind !== "ready";
   return (
     <section className={classes["report"]} data-tone={look.tone} aria-label="Result">
       <div className={classes["top"]}>

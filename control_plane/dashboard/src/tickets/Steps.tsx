@@ -9,7 +9,7 @@ import {
 } from "@tabler/icons-react";
 import type { ReactNode } from "react";
 import { Prose } from "../ui/Prose.tsx";
-import { reportLook, Status } from "../ui/Status.tsx";
+import { reportLook, Status, stageLook } from "../ui/Status.tsx";
 import { Time } from "../ui/Time.tsx";
 import { CommandStep } from "./CommandStep.tsx";
 import { latestReport } from "./LatestReport.tsx";
@@ -60,10 +60,17 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
       return (
         <Mark
           icon={<IconNotes {...ICON} />}
-          name={<Status look={reportLook(step.report)} plain />}
+          name={<Status look={reportLook(step.report, ticket)} plain />}
           at={step.at}
         >
           {!isAbove(step.report, ticket) && <Prose text={step.report.text} />}
+        </Mark>
+      );
+    case "answered":
+      return (
+        <Mark icon={<IconMessageCircle {...ICON} />} name="Answered" at={step.at}>
+          <p className={classes["quoted"]}>{step.question.text}</p>
+          <Prose text={step.answer} />
         </Mark>
       );
     case "closed":
@@ -71,7 +78,11 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
         <Mark
           icon={
             step.outcome === "done" ? (
-              <IconCheck {...ICON} />
+              ticket.failed_commands > 0 ? (
+                <IconFlag {...ICON} />
+              ) : (
+                <IconCheck {...ICON} />
+              )
             ) : step.outcome === "stopped" ? (
               <IconHandStop {...ICON} />
             ) : (
@@ -80,7 +91,7 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
           }
           name={
             step.outcome === "done"
-              ? "Closed: done"
+              ? closedWords(ticket)
               : step.outcome === "stopped"
                 ? "Stopped by a person"
                 : "Closed: its mandate ran out"
@@ -89,6 +100,12 @@ function OneStep({ step, ticket, isLast }: { step: Step; ticket: TicketWithAll; 
         />
       );
   }
+}
+
+/** A ticket with a failed command is over all the same; how it went is said above and beside. */
+function closedWords(ticket: TicketWithAll): string {
+  if (ticket.failed_commands === 0) return "Closed: done";
+  return `Closed: ${stageLook(ticket).word}`;
 }
 
 /** Tell whether a report stands above the steps already: the latest one, and open questions. */

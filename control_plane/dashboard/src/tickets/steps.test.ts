@@ -14,6 +14,7 @@ function told(parts: { closed?: boolean } = {}): Told {
     closed_at: parts.closed ? at("29.5") : null,
     why: { triggers: [{ id: "m", text: "run", sender: "ada", received_at: at("29") }] },
     commands: [{ id: "c", queued_at: at("29.963693") } as TicketWithAll["commands"][number]],
+    settled_questions: [],
     reports: [{ id: "r", created_at: at("30.03") } as TicketWithAll["reports"][number]],
   };
 }
@@ -22,6 +23,19 @@ test("steps come in the order in which they happened", () => {
   assert.deepEqual(
     stepsOf(told()).map((step) => step.kind),
     ["asked", "command", "report"],
+  );
+});
+
+test("an answer stands where it was given; a question that nobody answered has none", () => {
+  const question = (id: string, answer: string | null) =>
+    ({ id, answer, settled_at: at("29.9") }) as TicketWithAll["settled_questions"][number];
+  const ticket = {
+    ...told(),
+    settled_questions: [question("q", "the old one"), question("p", null)],
+  };
+  assert.deepEqual(
+    stepsOf(ticket).map((step) => (step.kind === "answered" ? step.answer : step.kind)),
+    ["asked", "the old one", "command", "report"],
   );
 });
 

@@ -13,6 +13,7 @@ import {
   IconX,
 } from "@tabler/icons-react";
 import type { ComponentType, ReactNode } from "react";
+import { failureWords, hasFailed } from "./failures.ts";
 import classes from "./Status.module.css";
 
 export type Tone = "quiet" | "active" | "people" | "good" | "bad";
@@ -54,12 +55,18 @@ const NEEDS: Record<string, string> = {
   failed: "Failed",
 };
 
+type CommandFacts = Parameters<typeof commandLook>[0];
+
 /** How a ticket stands, in words a person would use. */
 export function stageLook(ticket: {
   stage: string;
   needs?: string | null;
   outcome?: string | null;
   waiting_for?: string[];
+  command_count: number;
+  failed_commands: number;
+  /** Where they are known: the only one says how it ended. */
+  commands?: readonly CommandFacts[];
 }): StatusLook {
   switch (ticket.stage) {
     case "needs_person": {
@@ -83,7 +90,12 @@ export function stageLook(ticket: {
     case "idle":
       return { tone: "quiet", word: "Idle", icon: IconCircleDotted };
     case "closed":
-      if (ticket.outcome === "done") return { tone: "good", word: "Done", icon: IconCheck };
+      if (ticket.outcome === "done") {
+        const { command_count, failed_commands, commands } = ticket;
+        const word = failureWords(command_count, failed_commands, onlyWord(commands));
+        if (word !== null) return { tone: "bad", word, icon: IconAlertTriangle };
+        return { tone: "good", word: "Done", icon: IconCheck };
+      }
       if (ticket.outcome === "stopped")
         return { tone: "quiet", word: "Stopped", icon: IconHandStop };
       return { tone: "quiet", word: "Expired", icon: IconClock };
@@ -110,11 +122,25 @@ export function machineLook(machine: { status: string; presence: string }): Stat
   }
 }
 
-/** What a report says of the work, in a word. */
-export function reportLook(report: { kind: string }): StatusLook {
+function onlyWord(commands: readonly CommandFacts[] | undefined): string | undefined {
+  const [only] = commands ?? [];
+  return only === undefined ? undefined : commandLook(only, false).word;
+}
+
+/** What a report says of the work, in a word; a result is none of success while a command failed. */
+export function reportLook(
+  report: { kind: string; command_ids: readonly string[] },
+  ticket: { commands: readonly (CommandFacts & { id: string })[] },
+): StatusLook {
   switch (report.kind) {
-    case "ready":
+    case "ready": {
+      const named = ticket.commands.filter(({ id }) => report.command_ids.includes(id));
+      const commands = named.length > 0 ? named : ticket.commands;
+      const failed = commands.filter(hasFailed).length;
+      const word = failureWords(commands.length, failed, onlyWord(commands));
+      if (word !== null) return { tone: "bad", word: `Result: ${word}`, icon: IconAlertTriangle };
       return { tone: "good", word: "Result", icon: IconCheck };
+    }
     case "blocked":
       return { tone: "people", word: "Blocked", icon: IconHandStop };
     case "failed":
