@@ -1,8 +1,8 @@
 /** The conversation with the agent: what was said, a card for each ticket, and a box to write in. */
 import { Button, VisuallyHidden } from "@mantine/core";
 import { IconArrowDown } from "@tabler/icons-react";
-import { useSearch } from "@tanstack/react-router";
-import { useEffect, useMemo, useRef, useState } from "react";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useCallback, useEffect, useMemo, useRef, useState } from "react";
 import { ErrorState } from "../ui/ErrorState.tsx";
 import { Loading } from "../ui/Loading.tsx";
 import { useNow } from "../ui/now.ts";
@@ -22,7 +22,10 @@ export function ChatPage() {
   useTitle("Chat");
   const { history, outgoing, error, reload, outbox, older } = useConversation();
   const { text: given } = useSearch({ from: "/chat" });
+  const navigate = useNavigate();
   const [text, setText] = useState(() => given ?? storedDraft());
+  /** Counts what was put into the box without typing: the caret goes to its end each time. */
+  const [put, setPut] = useState(0);
   const box = useRef<HTMLTextAreaElement>(null);
   const minute = Math.floor(useNow() / 10_000);
   // biome-ignore lint/correctness/useExhaustiveDependencies: what depends on time is looked at now and then
@@ -38,23 +41,25 @@ export function ChatPage() {
     [history],
   );
 
-  useEffect(() => {
-    if (given !== undefined) setText(given);
-  }, [given]);
-  useEffect(() => {
-    // Not on a phone, where the keyboard would cover the conversation.
-    if (!matchMedia("(pointer: coarse)").matches) box.current?.focus({ preventScroll: true });
+  const suggest = useCallback((suggestion: string) => {
+    setText(suggestion);
+    setPut((before) => before + 1);
   }, []);
+  useEffect(() => {
+    if (given === undefined) return;
+    suggest(given);
+    // Taken: left in the address, a reload would write it again after it was sent.
+    void navigate({ to: "/chat", search: {}, replace: true });
+  }, [given, navigate, suggest]);
+  useEffect(() => {
+    // Not of itself on a phone, where the keyboard would cover the conversation.
+    if (put > 0 || !matchMedia("(pointer: coarse)").matches) goOnWriting(box.current);
+  }, [put]);
 
   function send(message: string): void {
     outbox.add(message);
     setText("");
     goToEnd();
-  }
-
-  function suggest(suggestion: string): void {
-    setText(suggestion);
-    box.current?.focus();
   }
 
   const isEmpty = history !== undefined && entries.length === 0;
@@ -111,8 +116,18 @@ export function ChatPage() {
           </Button>
         )}
       </div>
-      <PlannerNote />
-      <Composer boxRef={box} text={text} onText={setText} onSend={send} />
+      <div className={classes["below"]}>
+        <PlannerNote />
+        <Composer boxRef={box} text={text} onText={setText} onSend={send} />
+      </div>
     </div>
   );
+}
+
+/** Focuses the box with the caret after its text: what is typed next goes on from there. */
+function goOnWriting(box: HTMLTextAreaElement | null): void {
+  if (box === null) return;
+  box.focus({ preventScroll: true });
+  box.setSelectionRange(box.value.length, box.value.length);
+  box.scrollTop = box.scrollHeight;
 }

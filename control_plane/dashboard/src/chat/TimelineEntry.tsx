@@ -37,7 +37,7 @@ export function TimelineEntry({ entry, outbox, shownQuestions, onEdit }: Timelin
       return (
         <li className={classes["mine"]}>
           <Bubble text={entry.item.text} sender={entry.item.sender} />
-          <MessageFoot item={entry.item} />
+          <MessageFoot item={entry.item} keptBy={entry.keptBy} />
         </li>
       );
     case "outgoing":
@@ -106,12 +106,12 @@ const Bubble = memo(function Bubble({ text, sender }: { text: string; sender: st
   );
 });
 
-function MessageFoot({ item }: { item: ChatItem }) {
+function MessageFoot({ item, keptBy }: { item: ChatItem; keptBy: readonly string[] }) {
   return (
     <span className={classes["foot"]}>
       {item.verdict === "ignore" && "Nothing is done about this. "}
       {item.verdict === "unavailable" && "The model was not available to judge this. "}
-      {item.delivered_to.map((ticketId) => (
+      {keptBy.map((ticketId) => (
         <About key={ticketId} ticketId={ticketId} />
       ))}
       <Time at={item.at} />

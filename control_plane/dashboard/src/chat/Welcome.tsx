@@ -28,9 +28,14 @@ export function Welcome({ onChoose }: { onChoose: (text: string) => void }) {
           </li>
         ))}
       </ul>
-      {machines !== undefined && machines.length === 0 && (
+      {machines !== undefined && (
         <p className={classes["words"]}>
-          There is no machine yet. <Link to="/machines">Add one</Link> first.
+          {machines.length === 0
+            ? "There is no machine yet. "
+            : "It may also be done on another computer. "}
+          <Link to="/machines" search={{ add: true }}>
+            Add a machine
+          </Link>
         </p>
       )}
     </div>

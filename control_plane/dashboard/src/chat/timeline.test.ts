@@ -122,8 +122,31 @@ test("after a verdict to answer, the agent thinks until its words are there", ()
 });
 
 test("a message that went to a ticket is not thought about here", () => {
-  const given = an("message", { verdict: null, delivered_to: ["t1"], at: "2026-03-02T11:59:55Z" });
+  const given = an("message", { verdict: null, delivered_to: ["t1"], at: "2026-03-02T11:59:00Z" });
   assert.deepEqual(shown([given]), ["message"]);
+});
+
+test("a message names no ticket while it is only offered, and then those that took it", () => {
+  const at = "2026-03-02T11:59:55Z";
+  const offered = an("message", { verdict: null, delivered_to: ["t1", "t2"], at });
+  const names = (items: ChatItem[], now = NOW) =>
+    timelineOf([...items].reverse(), [], now).flatMap((one) =>
+      one.kind === "message" ? one.keptBy : [],
+    );
+  assert.deepEqual(names([offered]), []);
+  assert.deepEqual(shown([offered]), ["message", "thinking"]);
+  const later = new Date("2026-03-02T12:01:00Z");
+  assert.deepEqual(names([offered], later), ["t1", "t2"], "nobody gave it back");
+
+  const taken = { ...offered, delivered_to: ["t1"] };
+  const spoke = an("reply", { ticket_id: "t1", at: "2026-03-02T11:59:56Z" });
+  assert.deepEqual(names([taken, spoke]), ["t1"]);
+  const judged = { ...offered, verdict: "attach", delivered_to: ["t2"] } as ChatItem;
+  assert.deepEqual(names([judged]), ["t2"]);
+
+  const question = { settled_at: "2026-03-02T11:59:56Z" } as ChatItem["question"];
+  const asked = an("question", { ticket_id: "t1", question });
+  assert.deepEqual(names([asked, taken]), ["t1"], "its answer");
 });
 
 test("each day begins once", () => {

@@ -4,7 +4,13 @@ import type { Outgoing } from "./outgoing.ts";
 
 export type Entry =
   | { readonly kind: "day"; readonly key: string; readonly at: string }
-  | { readonly kind: "message"; readonly key: string; readonly item: ChatItem }
+  /** `keptBy`: the tickets that took it; while it is only offered to some, none is named. */
+  | {
+      readonly kind: "message";
+      readonly key: string;
+      readonly item: ChatItem;
+      readonly keptBy: readonly string[];
+    }
   | { readonly kind: "outgoing"; readonly key: string; readonly message: Outgoing }
   /** `isRecent`: one of the last, which are shown whole also when they are closed. */
   | {
@@ -34,6 +40,8 @@ const RECENT_TICKETS = 2;
 const THINKING_MS = 10 * 60_000;
 /** After a verdict the words follow within seconds, or not at all. */
 const WORDS_MS = 30_000;
+/** A ticket that asks is offered every message, and gives back what is no answer within this. */
+const OFFER_MS = 30_000;
 
 /** Returns the entries, oldest first. `items` is newest first. */
 export function timelineOf(
@@ -59,7 +67,8 @@ export function timelineOf(
     if (item.kind === "acknowledgement" && cards.has(item.ticket_id ?? "")) continue;
     beginDay(item.at);
     if (item.kind === "message") {
-      entries.push({ kind: "message", key: keyOf(item), item });
+      const keptBy = isOffered(item, items, now) ? [] : item.delivered_to;
+      entries.push({ kind: "message", key: keyOf(item), item, keptBy });
       above = null;
       const ticketId = item.opened_ticket_id;
       if (ticketId !== null) {
@@ -89,6 +98,22 @@ function keyOf(item: ChatItem): string {
   return item.client_message_id === null ? item.id : `sent:${item.client_message_id}`;
 }
 
+/**
+ * Tells whether tickets have a message only to look whether it is for them.
+ *
+ * It is over when one was judged, or spoke, or took it as its answer; or when none gave it back.
+ */
+function isOffered(message: ChatItem, items: readonly ChatItem[], now: Date): boolean {
+  if (message.verdict !== null || message.delivered_to.length === 0) return false;
+  const at = Date.parse(message.at);
+  if (now.getTime() - at >= OFFER_MS) return false;
+  return !items.some((item) => {
+    if (!message.delivered_to.includes(item.ticket_id ?? "")) return false;
+    const settled = item.question?.settled_at ?? null;
+    return Date.parse(item.at) > at || (settled !== null && Date.parse(settled) > at);
+  });
+}
+
 function isThinking(
   items: readonly ChatItem[],
   outgoing: readonly Outgoing[],
@@ -100,6 +125,7 @@ function isThinking(
   const last = items[at];
   if (last === undefined) return false;
   const age = now.getTime() - Date.parse(last.at);
+  if (isOffered(last, items, now)) return true;
   if (last.verdict === null) return last.delivered_to.length === 0 && age < THINKING_MS;
   const speaks = last.verdict === "answer" || last.verdict === "stop";
   return speaks && at === 0 && age < WORDS_MS;
