@@ -11,6 +11,7 @@ from farhand_control_plane.client.conversation import how_to_answer, options_of,
 from farhand_control_plane.client.events import Event, events
 from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
+from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.domain.words import Stage
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import is_id
@@ -226,7 +227,7 @@ def _line(event: Event) -> str:
             return f"{at} {who}waits for {payload['machine']}, which is offline"
         case "command_ended":
             status = payload.get("exit_status")
-            how = payload["state"] if status is None else f"exit {status}"
+            how = end_words(payload["state"]) if status is None else f"exit {status}"
             return f"{at} {who}{payload['machine']}: {how}: {payload['title']}"
         case "reply_sent" if payload["kind"] != "acknowledgement":
             return f"{at} {who}{payload['kind']}: {payload['text']}"

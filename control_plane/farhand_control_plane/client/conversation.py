@@ -13,6 +13,7 @@ from farhand_control_plane.client.events import Event, events
 from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import Screen
 from farhand_control_plane.client.story import Story
+from farhand_control_plane.domain.plain_words import end_words
 from farhand_shared.command import TERMINAL
 from farhand_shared.errors import Unavailable
 
@@ -203,7 +204,7 @@ class Following:
         self._live.finish(command_id)
         if shows:
             status = payload.get("exit_status")
-            how = payload["state"] if status is None else f"exit {status}"
+            how = end_words(payload["state"]) if status is None else f"exit {status}"
             self._screen.progress(f"{payload['machine']}: {how}")
         if command_id in self._ending:
             self._ending.discard(command_id)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from farhand_control_plane.domain.machine_names import the_one_named
+from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Made, Wanted
 from farhand_control_plane.llm.planner.language import (
@@ -183,8 +184,9 @@ def _line(one: _Tried) -> str:
         how = facts.get("reason", "exit")
         if how == "exit":
             return f"{what} ended with exit status {facts['exit_status']}."
-        return f"{what} was ended by {how} (exit status {facts['exit_status']})."
-    return f"{what}: {facts['state']}, {facts.get('error') or 'no more is known'}."
+        return f"{what} {end_words(how)} (exit status {facts['exit_status']})."
+    error = f": {facts['error']}" if facts.get("error") else ""
+    return f"{what} {end_words(facts['state'])}{error}."
 
 
 def _report_once(
