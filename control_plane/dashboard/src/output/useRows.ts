@@ -9,6 +9,7 @@ import {
   useState,
 } from "react";
 import type { LineBuffer } from "./line_buffer.ts";
+import { ReaderHand } from "./reader_hand.ts";
 import { atRest, offsetAfter, physicalHeight } from "./scroll_map.ts";
 
 export const ROW_PX = 20;
@@ -66,6 +67,7 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
     dropped: 0,
     columns: 0,
   }).current;
+  const hand = useRef(new ReaderHand()).current;
   const rest = useRef<ReturnType<typeof setTimeout>>(undefined);
   const [follows, setFollows] = useState(true);
   const [, redraw] = useState(0);
@@ -105,7 +107,10 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
     place.offset = offsetAfter(extent, place.offset, place.known, now);
     place.known = now;
     place.target = null;
-    setFollows(now >= physicalHeight(extent.list) - extent.viewport - 2);
+    const isAtEnd = now >= physicalHeight(extent.list) - extent.viewport - 2;
+    // Not by a reader's hand: the next draw puts the end in sight again.
+    const isReader = hand.scrolls(performance.now());
+    setFollows((did) => isAtEnd || (did && !isReader));
     redraw((times) => times + 1);
     clearTimeout(rest.current);
     rest.current = setTimeout(() => {
@@ -115,12 +120,30 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
       place.target = settled;
       redraw((times) => times + 1);
     }, REST_MS);
-  }, [place]);
+  }, [place, hand]);
   useEffect(() => () => clearTimeout(rest.current), []);
+
+  useEffect(() => {
+    const element = ref.current;
+    if (element === null) return;
+    const acted = () => hand.acted(performance.now());
+    const took = () => hand.took();
+    const pointerMoved = (event: PointerEvent) => hand.moved(performance.now(), event.buttons);
+    const listening = new AbortController();
+    const options = { passive: true, signal: listening.signal };
+    element.addEventListener("wheel", acted, options);
+    element.addEventListener("touchmove", acted, options);
+    element.addEventListener("keydown", acted, options);
+    element.addEventListener("pointerdown", took, options);
+    window.addEventListener("pointerup", pointerMoved, options);
+    window.addEventListener("pointermove", pointerMoved, options);
+    return () => listening.abort();
+  }, [hand]);
 
   useLayoutEffect(() => {
     const element = ref.current;
     if (element === null) return;
+    if (list > place.list) hand.grew(performance.now());
     place.list = list;
     place.viewport = element.clientHeight;
     // The reader may have scrolled between the event and now: then the end is not forced on them.
