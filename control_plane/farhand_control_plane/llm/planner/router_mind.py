@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
+from farhand_control_plane.domain.feedback import clean_title
 from farhand_control_plane.domain.plain_words import machine_words, stage_words
 from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Wanted
@@ -20,7 +21,6 @@ WHAT_I_AM = (
     "`which machines do I have?`. For more, set FARHAND_MODEL_BASE_URL, FARHAND_MODEL_API_KEY and "
     "FARHAND_MODEL to any OpenAI-compatible service and start again."
 )
-_TITLE_CHARS = 80
 
 
 def decide(conversation: Conversation) -> list[Wanted]:
@@ -53,8 +53,9 @@ def _for_eval(conversation: Conversation, block: Block) -> Iterator[Wanted]:
         return
     match understand(block.text):
         case Work(runs=runs):
-            title = runs[0].command if len(runs) == 1 else f"{runs[0].command} (and more)"
-            yield _close(eval_id, "accept", title=title[:_TITLE_CHARS])
+            more = "" if len(runs) == 1 else " (and more)"
+            title = clean_title(runs[0].command, room_for=more) + more
+            yield _close(eval_id, "accept", title=title)
         case Stop(ticket=ticket):
             yield from _stop(conversation, block, ticket)
         case AskMachines():

@@ -80,6 +80,15 @@ async def test_a_request_is_accepted_with_a_title() -> None:
     assert calls == [("close_eval", {"eval_id": "e1", "verdict": "accept", "title": "uname -a"})]
 
 
+async def test_a_title_that_is_cut_says_so() -> None:
+    long = "echo " + "x" * 100
+    ((_, one),) = await Talk(ROUTER).say(render("eval", f"run {long} on box", id="e1"))
+    assert one["title"] == long[:79] + "…"
+    two = f"on box: {long}\non box: uname"
+    ((_, more),) = await Talk(ROUTER).say(render("eval", two, id="e1"))
+    assert more["title"] == long[:68] + "… (and more)"
+
+
 async def test_machines_are_looked_up_then_told_and_no_ticket_is_opened() -> None:
     talk = Talk(ROUTER)
     assert await talk.say(an_eval("which machines do I have?")) == [
