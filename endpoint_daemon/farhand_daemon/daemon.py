@@ -24,6 +24,7 @@ from farhand_daemon.process_identity import boot_id
 from farhand_daemon.status import StatusFile, way_back
 from farhand_daemon.supervisor.fork_client import ForkServer
 from farhand_daemon.supervisor.records import StopReason
+from farhand_daemon.surveyor import Surveyor
 from farhand_daemon.warden import Warden
 from farhand_shared.limits import GRACE_MS
 from farhand_shared.link_daemon import DaemonLink
@@ -69,6 +70,9 @@ class Daemon:
         self._ceiling = Ceiling(home.machine_file)
         self._environment = CommandEnvironment(os.environb)
         self._link = DaemonLink()
+        self._surveyor = Surveyor(
+            ceiling=self._ceiling, environment=self._environment, log=self._log
+        )
         self._captured: asyncio.Task[None] | None = None
         self._told = ""  # what was said last
 
@@ -79,7 +83,7 @@ class Daemon:
         warden = Warden(
             link=self._link,
             ceiling=self._ceiling,
-            greeting=Greeting(self._ceiling, boot_id=boot),
+            greeting=Greeting(self._ceiling, boot_id=boot, survey=lambda: self._surveyor.current),
             environment=self._environment,
             log=self._log,
         )
@@ -187,9 +191,11 @@ class Daemon:
             _say(text)
 
     async def _capture(self) -> None:
-        """Learn the login environment, after connecting because a profile may take seconds."""
+        """Learn the login environment, after connecting because a profile may take seconds; then
+        look around with it now and then."""
         if not await self._environment.capture():
             self._log.write("login_environment_unknown")
+        await self._surveyor.run()
 
     def _stopped(self) -> None:
         last = self._status.current

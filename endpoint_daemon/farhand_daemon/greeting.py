@@ -1,13 +1,15 @@
 """The Hello of each stream: who this daemon is, and what the machine file says at that moment."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from farhand_daemon.facts import gather_facts
 from farhand_daemon.machine_file import Ceiling, MachineFile
 from farhand_shared.errors import InvalidInput
 from farhand_shared.ids import new_id
-from farhand_shared.link_events import Facts, Hello
+from farhand_shared.labels import parse_labels
+from farhand_shared.link_events import Facts, Hello, Survey
 from farhand_shared.version import CAPABILITY, __version__
 
 # Said of a file that cannot be used: then nothing may run.
@@ -23,10 +25,18 @@ class JournalMark:
 
 
 class Greeting:
-    """Makes the Hello and notices when what it said of the machine file is no longer true."""
+    """Makes the Hello and notices when what it said is no longer true."""
 
-    def __init__(self, ceiling: Ceiling, *, boot_id: str) -> None:
+    def __init__(
+        self,
+        ceiling: Ceiling,
+        *,
+        boot_id: str,
+        survey: Callable[[], Survey | None] = lambda: None,  # the newest worth telling
+    ) -> None:
         self._ceiling = ceiling
+        self._survey = survey
+        self._surveyed: Survey | None = None  # what the last Hello told
         self._boot_id = boot_id
         self._instance_id = new_id()  # one per start of the daemon: tells a restart from a clone
         self._facts: Facts | None = None
@@ -37,6 +47,7 @@ class Greeting:
         if self._facts is None:
             self._facts = gather_facts()
         machine = self._said = self._machine()
+        self._surveyed = self._survey()
         return Hello(
             daemon_instance_id=self._instance_id,
             boot_id=self._boot_id,
@@ -49,12 +60,20 @@ class Greeting:
             chosen_by=machine.chosen_by,
             allow_inferred=machine.allow_inferred,
             concurrency=machine.concurrency,
-            facts=self._facts,
+            facts=replace(
+                self._facts,
+                labels=tuple(parse_labels(machine.labels).items()),
+                survey=self._surveyed,
+            ),
         )
 
     def is_stale(self) -> bool:
         """Tell whether the machine file says something else than the last Hello did."""
         return self._said is not None and self._machine() != self._said
+
+    def has_news(self) -> bool:
+        """Tell whether there is a survey that the last Hello did not tell."""
+        return self._said is not None and self._survey() != self._surveyed
 
     def _machine(self) -> MachineFile:
         try:

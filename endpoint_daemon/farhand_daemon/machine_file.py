@@ -12,6 +12,7 @@ from typing import Any
 
 from farhand_daemon.paths import write_private
 from farhand_shared.errors import FarhandError, InvalidInput
+from farhand_shared.labels import parse_labels
 from farhand_shared.limits import CONCURRENCY_DEFAULT
 
 TRUST_LEVELS = ("trusted", "off")
@@ -30,6 +31,7 @@ class MachineFile:
     allow_inferred: bool = False  # whether work that nobody asked for in words may run
     concurrency: int = CONCURRENCY_DEFAULT  # commands at once
     env_allow: tuple[str, ...] = ()  # variables kept although their names look like secrets
+    labels: tuple[str, ...] = ()  # build or team=infra: by which work finds this machine
 
     def all_roots(self) -> tuple[Path, ...]:
         """Return the roots, the account's home when none is named; the first is the default cwd."""
@@ -84,6 +86,8 @@ def parse_machine_table(table: dict[str, Any]) -> MachineFile:
     for root in roots:
         if not root.is_absolute():
             raise InvalidInput(f"root {str(root)!r} is not absolute; begin it with / or ~")
+    labels = _texts(table, "labels")
+    parse_labels(labels)
     return MachineFile(
         trust_level=level,
         chosen_by=chosen_by,
@@ -91,6 +95,7 @@ def parse_machine_table(table: dict[str, Any]) -> MachineFile:
         allow_inferred=allow_inferred,
         concurrency=concurrency,
         env_allow=_texts(table, "env_allow"),
+        labels=labels,
     )
 
 
@@ -115,6 +120,8 @@ def write_machine_file(path: Path, machine: MachineFile) -> None:
         f"concurrency = {machine.concurrency}",
         "# variables passed on to commands although their names look like secrets",
         f"env_allow = [{', '.join(_toml(name) for name in machine.env_allow)}]",
+        '# by which work finds this machine, such as "build" or "team=infra"',
+        f"labels = [{', '.join(_toml(label) for label in machine.labels)}]",
     ]
     write_private(path, "\n".join([*lines, ""]).encode())
 

@@ -399,8 +399,10 @@ class Warden:
         )
 
     def hello_is_stale(self) -> bool:
-        """Tell whether what the last Hello said of the machine file is no longer true."""
-        return self._greeting.is_stale()
+        """Tell whether another Hello is due: at once for the machine file, which may narrow what
+        may run; for a new survey not before nothing runs, so that it cuts nobody's stream."""
+        idle = not self._running and not self._queue
+        return self._greeting.is_stale() or (idle and self._greeting.has_news())
 
     # The end of the daemon
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from farhand_proto.v1 import link_pb2 as pb
 from farhand_shared.codec_command import put_result, result_of
+from farhand_shared.codec_facts import facts_message, facts_of
 from farhand_shared.codec_fields import (
     STREAM,
     STREAM_TO_PB,
@@ -17,7 +18,6 @@ from farhand_shared.codec_fields import (
 )
 from farhand_shared.link_events import (
     Decision,
-    Facts,
     Hello,
     LiveAttempt,
     LiveState,
@@ -46,7 +46,6 @@ _LIVE: Final = {int(v): k for k, v in _LIVE_TO_PB.items()}
 
 
 def _put_hello(out: pb.UpEvent, event: Hello) -> None:
-    facts = event.facts
     out.hello.CopyFrom(
         pb.Hello(
             daemon_instance_id=event.daemon_instance_id,
@@ -60,17 +59,7 @@ def _put_hello(out: pb.UpEvent, event: Hello) -> None:
             chosen_by=event.chosen_by,
             allow_inferred=event.allow_inferred,
             concurrency=event.concurrency,
-            facts=pb.Facts(
-                hostname=text(facts.hostname),
-                os=text(facts.os),
-                os_version=text(facts.os_version),
-                arch=text(facts.arch),
-                user=text(facts.user),
-                home=facts.home,
-                cpus=facts.cpus,
-                memory_bytes=facts.memory_bytes,
-                time_zone=text(facts.time_zone),
-            ),
+            facts=facts_message(event.facts),
             live=[
                 pb.LiveAttempt(
                     attempt_id=live.attempt_id,
@@ -86,7 +75,6 @@ def _put_hello(out: pb.UpEvent, event: Hello) -> None:
 
 
 def _hello(message: pb.Hello) -> Hello:
-    facts = message.facts
     return Hello(
         daemon_instance_id=id_of(message.daemon_instance_id, "hello.daemon_instance_id"),
         boot_id=text(required(message.boot_id, "hello.boot_id")),
@@ -99,17 +87,7 @@ def _hello(message: pb.Hello) -> Hello:
         chosen_by=text(required(message.chosen_by, "hello.chosen_by")),
         allow_inferred=message.allow_inferred,
         concurrency=message.concurrency,
-        facts=Facts(
-            hostname=text(facts.hostname),
-            os=text(required(facts.os, "hello.facts.os")),
-            os_version=text(facts.os_version),
-            arch=text(facts.arch),
-            user=text(facts.user),
-            home=facts.home,
-            cpus=facts.cpus,
-            memory_bytes=offset_of(facts.memory_bytes, "hello.facts.memory_bytes"),
-            time_zone=text(facts.time_zone),
-        ),
+        facts=facts_of(message.facts),
         live=tuple(
             LiveAttempt(
                 attempt_id=id_of(live.attempt_id, "hello.live.attempt_id"),

@@ -40,6 +40,28 @@ class LiveAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Repository:
+    """A working copy on a machine. ``remote`` is host/owner/name, without credentials."""
+
+    remote: str
+    path: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What a machine finds out about itself in the background."""
+
+    disk_bytes: int = 0
+    disk_free_bytes: int = 0
+    gpus: tuple[str, ...] = ()
+    has_battery: bool = False
+    on_battery: bool = False
+    battery_percent: int = 0
+    tools: tuple[tuple[str, str], ...] = ()  # name, version
+    repositories: tuple[Repository, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
     """What a machine says of itself. Later facts are additions."""
 
@@ -52,6 +74,8 @@ class Facts:
     cpus: int
     memory_bytes: int
     time_zone: str
+    labels: tuple[tuple[str, str], ...] = ()  # name, value
+    survey: Survey | None = None  # None: not taken yet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -49,6 +49,7 @@ from farhand_shared.link_events import (
     Result,
     Started,
     Stream,
+    Survey,
     UpEvent,
     Verdict,
 )
@@ -158,6 +159,8 @@ class FakeMachine:
     behaviour: Behaviour = echo
     concurrency: int = 4
     allow_inferred: bool = False
+    labels: tuple[tuple[str, str], ...] = ()
+    survey: Survey | None = None
 
 
 async def enrol(
@@ -321,6 +324,8 @@ class FakeDaemon:
                 cpus=2,
                 memory_bytes=1 << 30,
                 time_zone="UTC",
+                labels=self.machine.labels,
+                survey=self.machine.survey,
             ),
         )
 

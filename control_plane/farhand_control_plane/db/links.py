@@ -128,23 +128,35 @@ async def take(
     """Make this stream the machine's link and store what its Hello says; return the new epoch.
 
     Waits for writes of the older stream that are under way; later ones fail. Call it with the
-    machine's row locked, and last: a machine that was offline is told to be online.
+    machine's row locked, and last: a machine that was offline is told to be online, one that says
+    something else of itself than before to be described anew.
     """
     was_online = await _is_online(tx, instance_id, machine_id)
     cursor = await tx.execute(
         """
-        update machines
-           set trust_level = %s, chosen_by = %s, allow_inferred = %s, concurrency = %s, facts = %s,
+        with before as (
+          select trust_level, allow_inferred, concurrency, facts
+            from machines where instance_id = %s and machine_id = %s
+        )
+        update machines m
+           set trust_level = %s, chosen_by = %s, allow_inferred = %s, concurrency = %s,
+               facts = case when %s then '{}' else m.facts end || %s,
                capability = %s, daemon_version = %s, journal_id = %s, journal_counter = %s,
                seen_at = farhand_now()
-         where instance_id = %s and machine_id = %s
-        returning name
+          from before
+         where m.instance_id = %s and m.machine_id = %s
+        returning m.name, (m.trust_level, m.allow_inferred, m.concurrency, m.facts)
+                  is distinct from (before.trust_level, before.allow_inferred, before.concurrency,
+                                    before.facts) as described
         """,
         (
+            instance_id,
+            machine_id,
             hello.trust_level,
             hello.chosen_by,
             hello.allow_inferred,
             hello.concurrency or CONCURRENCY_DEFAULT,
+            hello.facts.survey is not None,  # without one, what an earlier one told stays
             Jsonb(facts_json(hello.facts)),
             hello.capability,
             hello.daemon_version,
@@ -154,7 +166,7 @@ async def take(
             machine_id,
         ),
     )
-    names = await cursor.fetchall()
+    (machine,) = await cursor.fetchall()
     cursor = await tx.execute(
         """
         insert into machine_connections as l
@@ -178,10 +190,9 @@ async def take(
     )
     rows = await cursor.fetchall()
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
-    if not was_online:
-        await events.emit_of_machine(
-            tx, instance_id, EventKind.MACHINE_ONLINE, machine_id, names[0]["name"]
-        )
+    if not was_online or machine["described"]:
+        kind = EventKind.MACHINE_DESCRIBED if was_online else EventKind.MACHINE_ONLINE
+        await events.emit_of_machine(tx, instance_id, kind, machine_id, machine["name"])
     return int(rows[0]["epoch"])
 
 
@@ -399,8 +410,8 @@ async def revive(tx: Tx, replica_id: ReplicaId, link: HeldLink) -> None:
 
 
 def facts_json(facts: Facts) -> dict[str, Any]:
-    """Return the facts as stored: ``home`` is bytes on the wire, text with escapes here."""
-    return {
+    """Return the facts as stored: paths are bytes on the wire, text with escapes here."""
+    told = {
         "hostname": facts.hostname,
         "os": facts.os,
         "os_version": facts.os_version,
@@ -410,6 +421,23 @@ def facts_json(facts: Facts) -> dict[str, Any]:
         "cpus": facts.cpus,
         "memory_bytes": facts.memory_bytes,
         "time_zone": facts.time_zone,
+        "labels": dict(facts.labels),
+    }
+    survey = facts.survey
+    if survey is None:
+        return told
+    return told | {
+        "disk_bytes": survey.disk_bytes,
+        "disk_free_bytes": survey.disk_free_bytes,
+        "gpus": list(survey.gpus),
+        "has_battery": survey.has_battery,
+        "on_battery": survey.on_battery,
+        "battery_percent": survey.battery_percent,
+        "tools": dict(survey.tools),
+        "repositories": [
+            {"remote": one.remote, "path": one.path.decode("utf-8", "surrogateescape")}
+            for one in survey.repositories
+        ],
     }
 
 

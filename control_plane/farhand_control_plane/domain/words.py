@@ -141,6 +141,7 @@ class EventKind(StrEnum):
     MACHINE_REVOKED = "machine_revoked"
     MACHINE_RENAMED = "machine_renamed"
     MACHINE_LABELLED = "machine_labelled"
+    MACHINE_DESCRIBED = "machine_described"
     MACHINE_PAUSED = "machine_paused"
     MACHINE_RESUMED = "machine_resumed"
     MACHINE_ONLINE = "machine_online"

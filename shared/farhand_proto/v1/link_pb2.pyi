@@ -101,7 +101,7 @@ class Hello(_message.Message):
     def __init__(self, daemon_instance_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., journal_id: _Optional[str] = ..., journal_counter: _Optional[int] = ..., local_time_ms: _Optional[int] = ..., capability: _Optional[int] = ..., daemon_version: _Optional[str] = ..., trust_level: _Optional[str] = ..., chosen_by: _Optional[str] = ..., allow_inferred: _Optional[bool] = ..., concurrency: _Optional[int] = ..., facts: _Optional[_Union[Facts, _Mapping]] = ..., live: _Optional[_Iterable[_Union[LiveAttempt, _Mapping]]] = ...) -> None: ...
 
 class Facts(_message.Message):
-    __slots__ = ("hostname", "os", "os_version", "arch", "user", "home", "cpus", "memory_bytes", "time_zone")
+    __slots__ = ("hostname", "os", "os_version", "arch", "user", "home", "cpus", "memory_bytes", "time_zone", "labels", "survey")
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     OS_FIELD_NUMBER: _ClassVar[int]
     OS_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -111,6 +111,8 @@ class Facts(_message.Message):
     CPUS_FIELD_NUMBER: _ClassVar[int]
     MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    SURVEY_FIELD_NUMBER: _ClassVar[int]
     hostname: str
     os: str
     os_version: str
@@ -120,7 +122,53 @@ class Facts(_message.Message):
     cpus: int
     memory_bytes: int
     time_zone: str
-    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., os_version: _Optional[str] = ..., arch: _Optional[str] = ..., user: _Optional[str] = ..., home: _Optional[bytes] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., time_zone: _Optional[str] = ...) -> None: ...
+    labels: _containers.RepeatedCompositeFieldContainer[Label]
+    survey: Survey
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., os_version: _Optional[str] = ..., arch: _Optional[str] = ..., user: _Optional[str] = ..., home: _Optional[bytes] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., time_zone: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Label, _Mapping]]] = ..., survey: _Optional[_Union[Survey, _Mapping]] = ...) -> None: ...
+
+class Label(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class Survey(_message.Message):
+    __slots__ = ("disk_bytes", "disk_free_bytes", "gpus", "has_battery", "on_battery", "battery_percent", "tools", "repositories")
+    DISK_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GPUS_FIELD_NUMBER: _ClassVar[int]
+    HAS_BATTERY_FIELD_NUMBER: _ClassVar[int]
+    ON_BATTERY_FIELD_NUMBER: _ClassVar[int]
+    BATTERY_PERCENT_FIELD_NUMBER: _ClassVar[int]
+    TOOLS_FIELD_NUMBER: _ClassVar[int]
+    REPOSITORIES_FIELD_NUMBER: _ClassVar[int]
+    disk_bytes: int
+    disk_free_bytes: int
+    gpus: _containers.RepeatedScalarFieldContainer[str]
+    has_battery: bool
+    on_battery: bool
+    battery_percent: int
+    tools: _containers.RepeatedCompositeFieldContainer[Tool]
+    repositories: _containers.RepeatedCompositeFieldContainer[Repository]
+    def __init__(self, disk_bytes: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., gpus: _Optional[_Iterable[str]] = ..., has_battery: _Optional[bool] = ..., on_battery: _Optional[bool] = ..., battery_percent: _Optional[int] = ..., tools: _Optional[_Iterable[_Union[Tool, _Mapping]]] = ..., repositories: _Optional[_Iterable[_Union[Repository, _Mapping]]] = ...) -> None: ...
+
+class Tool(_message.Message):
+    __slots__ = ("name", "version")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VERSION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    version: str
+    def __init__(self, name: _Optional[str] = ..., version: _Optional[str] = ...) -> None: ...
+
+class Repository(_message.Message):
+    __slots__ = ("remote", "path")
+    REMOTE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    remote: str
+    path: bytes
+    def __init__(self, remote: _Optional[str] = ..., path: _Optional[bytes] = ...) -> None: ...
 
 class LiveAttempt(_message.Message):
     __slots__ = ("attempt_id", "input_digest", "state", "stdout_produced", "stderr_produced")

@@ -31,11 +31,13 @@ from farhand_shared.link_events import (
     OutputAck,
     Ping,
     Pong,
+    Repository,
     Result,
     ResultAck,
     Started,
     StoredOutput,
     Stream,
+    Survey,
     Verdict,
     Welcome,
     size_hint,
@@ -81,6 +83,21 @@ facts = st.builds(
     cpus=small,
     memory_bytes=offsets,
     time_zone=texts,
+    labels=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+    survey=st.none()
+    | st.builds(
+        Survey,
+        disk_bytes=offsets,
+        disk_free_bytes=offsets,
+        gpus=st.lists(texts, max_size=2).map(tuple),
+        has_battery=st.booleans(),
+        on_battery=st.booleans(),
+        battery_percent=small,
+        tools=st.lists(st.tuples(texts, texts), max_size=2).map(tuple),
+        repositories=st.lists(
+            st.builds(Repository, remote=texts, path=st.binary(max_size=9)), max_size=2
+        ).map(tuple),
+    ),
 )
 live = st.builds(
     LiveAttempt,

@@ -42,6 +42,7 @@ export function affectedBy(event: LiveEvent): readonly QueryKey[] | null {
       // A ticket says for which machine it waits, by its name.
       return [keys.machines, keys.commands, keys.tickets, keys.anyTicket];
     case "machine_labelled":
+    case "machine_described":
       return [keys.machines];
     default:
       return null;
