@@ -123,7 +123,7 @@ def _doctor(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.channels import clean_grpc_environment
 
     clean_grpc_environment()
-    from farhand_daemon.doctor import show_health
+    from farhand_daemon.doctor.verb import show_health
 
     return show_health(home, as_json=options.json)
 

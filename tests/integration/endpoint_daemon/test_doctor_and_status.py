@@ -35,7 +35,7 @@ async def test_a_healthy_machine_passes_every_check(
     assert _failed(ended) == {}, ended.stdout
     plain = await farhandd.call("doctor")
     lines = [line for line in plain.stdout.splitlines() if "environment" not in line]
-    assert sum(line.startswith("ok ") for line in lines) == 11
+    assert sum(line.startswith("ok ") for line in lines) == 17
 
 
 async def test_doctor_names_the_fault_and_the_fix(
@@ -62,7 +62,7 @@ async def test_doctor_names_the_fault_and_the_fix(
         )
     )
     failed = _failed(await farhandd.call("doctor", "--json"))
-    assert set(failed) == {"machine file", "certificate", "link", "enrolment", "daemon"}
+    assert set(failed) == {"machine file", "certificate", "route", "enrolment", "daemon"}
     assert "enroll URL --force" in failed["enrolment"]
     assert "'off'" in failed["machine file"]
     assert "enroll URL --force" in failed["daemon"]
@@ -127,6 +127,11 @@ _MISUSE = [
     ("run", "--lifeline", "x"),
     ("status", "--version"),
     ("doctor", "too", "much"),
+    ("logs", "-n", "many"),
+    ("logs", "-n", "-1"),
+    ("service",),
+    ("service", "fly"),
+    ("uninstall", "now"),
 ]
 
 
@@ -145,7 +150,7 @@ async def test_help_says_what_a_verb_does_and_hides_what_is_not_for_people(
     shown = await farhandd.call_bare("--help")
     assert shown.status == 0
     assert "renew" not in shown.stdout
-    for verb in ("enroll", "run", "status", "doctor"):
+    for verb in ("enroll", "run", "status", "doctor", "logs", "service", "uninstall"):
         assert f"  {verb} " in shown.stdout
         help_of = await farhandd.call_bare(verb, "--help")
         assert help_of.status == 0
