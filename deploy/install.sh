@@ -1,11 +1,15 @@
 #!/bin/sh
-# Make this computer a machine of the Farhand at @URL@: install its daemon, enrol it, run it.
+# Make this computer a machine of the Farhand at @URL@: install its daemon, enrol it, let systemd
+# or launchd run it. Where neither does, as in most containers, the daemon runs in the foreground.
 #
 #     curl -fsSL @URL@/install.sh | sh
-#     curl -fsSL @URL@/install.sh | sh -s -- --home DIR    for another machine on this computer
+#     curl -fsSL @URL@/install.sh | sh -s -- --home DIR      for another machine on this computer
+#     curl -fsSL @URL@/install.sh | sh -s -- --no-service    in the foreground in any case
 #
 # Needs Python 3.11 or newer, and the package index for four dependencies. Writes into your data
-# folder only. Again, it brings the daemon up to date and leaves the machine as it is.
+# folder, a unit of your account (as root: of the computer), and a link in ~/.local/bin; all of it
+# goes with "farhandd uninstall". Again, it brings the daemon up to date and leaves the machine as
+# it is. On Windows run it inside WSL.
 # A template: the control plane fills in its address and the hashes of what it gives.
 
 set -eu
@@ -35,18 +39,21 @@ clean_up() {
 }
 
 read_options() {
-    home=
+    home= service=yes
     while [ $# -gt 0 ]; do
         case $1 in
         --home)
-            [ $# -ge 2 ] || misuse "--home needs a folder"
+            [ $# -ge 2 ] && [ -n "$2" ] || misuse "--home needs a folder"
             home=$2
             shift
             ;;
+        --home=)
+            misuse "--home needs a folder"
+            ;;
         --home=*) home=${1#--home=} ;;
-        *) misuse "$1 is not understood; the one option is --home DIR" ;;
+        --no-service) service= ;;
+        *) misuse "$1 is not understood; there are --home DIR and --no-service" ;;
         esac
-        [ -n "$home" ] || misuse "--home needs a folder"
         shift
     done
     case $home in
@@ -127,6 +134,7 @@ install_daemon() {
         say "this version is installed already, in $environment"
         return 0
     fi
+    installed_now=--restart
     say "installing the daemon into $environment; half a minute"
     fetch "$daemon_wheel" "$work/$daemon_wheel" "$daemon_sha256"
     fetch "$pip_wheel" "$work/$pip_wheel" "$pip_sha256"
@@ -187,19 +195,21 @@ remove_old() {
     done
 }
 
-# Tell whose machine this home is: known_url, known_name, known_bye, known_pid; known_url is empty
-# when it is nobody's.
+# Tell whose machine this home is: known_url, known_name, known_bye, known_pid, known_home;
+# known_url is empty when it is nobody's.
 read_status() {
-    known_url= known_name= known_bye= known_pid=
+    known_url= known_name= known_bye= known_pid= known_home=
     _status=$("$farhandd" "$@" status --json 2>/dev/null </dev/null) || return 0
     _lines=$("$environment/bin/python" -c 'import json, sys
 status = json.loads(sys.argv[1])
-print(status["url"], status["name"], status["bye"], status["pid"] or "", ".", sep="\n")' "$_status")
+print(status["url"], status["name"], status["bye"], status["pid"] or "", status["home"], sep="\n")
+' "$_status")
     {
         read -r known_url
         read -r known_name
         read -r known_bye
         read -r known_pid
+        IFS= read -r known_home
     } <<LINES
 $_lines
 LINES
@@ -231,7 +241,46 @@ enrol() {
         die "cannot enrol: there is no terminal to type the code on; the daemon is installed, go on" \
             "with: $(quoted "$current/bin/farhandd") enroll $url$(home_option)"
     fi
-    "$farhandd" "$@" enroll $_force "$url" </dev/tty
+    "$farhandd" "$@" enroll $_force --by-installer "$url" </dev/tty
+}
+
+# Remember whom the program is there for: "uninstall" removes it with the last of them.
+remember_home() {
+    [ -n "$known_home" ] || read_status "$@"
+    [ -n "$known_home" ] || return 0
+    grep -qxF -e "$known_home" "$programs/homes" 2>/dev/null ||
+        printf '%s\n' "$known_home" >>"$programs/homes"
+}
+
+# Put farhandd where people's PATH finds it. What lies there and is not ours stays.
+link_program() {
+    _link=$HOME/.local/bin/farhandd
+    [ ! -e "$_link" ] && [ ! -L "$_link" ] || return 0
+    mkdir -p "$HOME/.local/bin" 2>/dev/null && ln -s "$current/bin/farhandd" "$_link" 2>/dev/null ||
+        return 0
+}
+
+# Let the service manager run the daemon; fail where there is none, with the reason in no_service.
+start_service() {
+    _status=0
+    # By the link, which updates move: the unit then needs no other text.
+    "$current/bin/farhandd" "$@" service install $installed_now >"$programs/service.log" 2>&1 \
+        </dev/null || _status=$?
+    _said=$(cat "$programs/service.log")
+    rm -f "$programs/service.log"
+    case $_status in
+    0)
+        printf '%s\n' "$_said" | sed 's/^/farhand: /'
+        say "see it with: $(quoted "$current/bin/farhandd") status$(home_option)" \
+            "(remove everything with: $(quoted "$current/bin/farhandd") uninstall$(home_option))"
+        ;;
+    4)
+        no_service=${_said#*: cannot make a service: }
+        no_service=${no_service%[,;]*run the daemon in the foreground with farhandd run}
+        return 1
+        ;;
+    *) die "${_said#farhandd: }; or run the line again with: | sh -s -- --no-service$(home_option)" ;;
+    esac
 }
 
 home_option() {
@@ -246,7 +295,7 @@ quoted() {
 }
 
 main() {
-    dots= work=
+    dots= work= installed_now= no_service=
     trap clean_up EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
@@ -293,13 +342,21 @@ main() {
     set --
     [ -z "$home" ] || set -- --home "$home"
     enrol "$@"
+    remember_home "$@"
+    link_program
     _run="$(quoted "$current/bin/farhandd") run$(home_option)"
-    if [ -n "$known_pid" ]; then
+    _why= _of_service=
+    "$farhandd" "$@" service status >/dev/null 2>&1 </dev/null && _of_service=yes
+    if [ -n "$known_pid" ] && [ -z "$_of_service" ]; then
         say "its daemon runs (pid $known_pid), with the version that it was started with;" \
             "to change to this one, stop it and start it with: $_run"
         return 0
     fi
-    say "the daemon runs until Ctrl-C; to start it again: $_run"
+    if [ -n "$_of_service" ] || [ -n "$service" ]; then
+        ! start_service "$@" || return 0
+        _why="no service is made: $no_service; "
+    fi
+    say "${_why}the daemon runs until Ctrl-C; to start it again: $_run"
     exec "$farhandd" "$@" run </dev/null
 }
 

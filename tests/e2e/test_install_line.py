@@ -193,6 +193,12 @@ def test_the_line_takes_a_computer_to_its_first_output(
     questions = [line for line in terminal.shown.splitlines() if line.rstrip().endswith("?")]
     assert questions == []
     assert "WARNING" not in terminal.shown
+    # No systemd runs where these tests do: it noticed by itself, and said so in one line.
+    (why,) = [line for line in terminal.shown.splitlines() if "no service is made: " in line]
+    assert "systemd" in why
+    assert "; the daemon runs until Ctrl-C; to start it again: " in why
+    link = computer.folder / ".local" / "bin" / "farhandd"
+    assert link.readlink() == computer.programs / "current" / "bin" / "farhandd"
 
 
 def test_the_line_again_leaves_a_running_machine_as_it_is(
@@ -309,3 +315,22 @@ def test_a_revoked_machine_is_enrolled_anew_by_the_same_line(
     until("it is online", lambda: computer.presence(again) == "online")
     terminal.types("\x03")
     terminal.ended()
+
+
+def test_uninstall_asks_and_leaves_nothing_of_the_last_machine(computer: Computer) -> None:
+    def uninstall(home: Path) -> Terminal:
+        program = f"'{computer.programs}/current/bin/farhandd'"
+        terminal = computer.line(f"{program} uninstall --home '{home}'")
+        terminal.waits_for("Type yes to go on")
+        terminal.types("yes\n")
+        assert terminal.ended() == 0, terminal.shown
+        assert "farhand machines revoke" in terminal.shown
+        return terminal
+
+    default = computer.folder / ".local" / "share" / "farhandd"
+    another = computer.folder / "another home"
+    assert f"The program stays for {default}" in uninstall(another).shown
+    assert not another.exists()
+    uninstall(default)
+    left = [path for path in computer.folder.rglob("*") if "farhand" in path.name]
+    assert left == []

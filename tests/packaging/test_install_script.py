@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import io
+import json
 import os
 import shutil
 import subprocess
@@ -216,3 +217,107 @@ def a_wheel(requirement: str) -> bytes:
         )
         archive.writestr(f"{info}/RECORD", "")
     return content.getvalue()
+
+
+FARHANDD = """\
+echo "$*" >>'{folder}/calls'
+case "$*" in
+*'status --json'*) cat '{folder}/status' ;;
+*'service status'*) exit {service} ;;
+*'service install'*) {install} ;;
+*run) echo 'it runs' ;;
+esac
+"""
+
+
+def installed(
+    computer: Computer, *, install: str, service: int = 1, pid: int | None = None
+) -> Path:
+    """Give it a program that is there already, and a machine; return what records its calls.
+
+    The program is a stand-in that answers like the daemon's; what is tried is what is asked of it.
+    """
+    wheel = hashlib.sha256((computer.dist / DAEMON).read_bytes()).hexdigest()
+    programs = computer.programs / wheel[:16] / "bin"
+    programs.mkdir(parents=True)
+    (programs.parent / "complete").touch()
+    (programs / "python").symlink_to(os.path.realpath(sys.executable))
+    text = FARHANDD.format(folder=computer.folder, service=service, install=install)
+    computer.has("farhandd", text).rename(programs / "farhandd")
+    status = {"url": computer.url, "name": "box", "bye": "", "pid": pid, "home": "/some home"}
+    (computer.folder / "status").write_text(json.dumps(status))
+    return computer.folder / "calls"
+
+
+def test_a_service_is_the_default_and_ends_the_script(computer: Computer) -> None:
+    calls = installed(computer, install="echo 'The daemon runs as a service of systemd'")
+    status, said, wrong = computer.install()
+    assert (status, wrong) == (0, [])
+    assert "farhand: The daemon runs as a service of systemd\n" in said
+    assert "uninstall" in said
+    assert calls.read_text().splitlines()[-1] == "service install"
+    assert (computer.programs / "homes").read_text() == "/some home\n"
+    assert computer.install()[0] == 0
+    assert (computer.programs / "homes").read_text() == "/some home\n"
+
+
+def test_without_a_service_manager_it_says_why_in_one_line_and_stays(computer: Computer) -> None:
+    told = (
+        "farhandd: cannot make a service: systemd does not run on this computer, as in most "
+        "containers; run the daemon in the foreground with farhandd run"
+    )
+    installed(computer, install=f"echo '{told}' >&2; exit 4")
+    status, said, wrong = computer.install()
+    assert (status, wrong) == (0, [])
+    (line,) = [line for line in said.splitlines() if "no service is made" in line]
+    assert line.startswith(
+        "farhand: no service is made: systemd does not run on this computer, as in most "
+        "containers; the daemon runs until Ctrl-C; to start it again: "
+    )
+    assert said.endswith("it runs\n")
+
+
+def test_a_service_can_be_declined(computer: Computer) -> None:
+    calls = installed(computer, install="echo never; exit 1")
+    status, said, wrong = computer.install("--no-service", "--home", "else where")
+    assert (status, wrong) == (0, [])
+    assert said.endswith("it runs\n")
+    assert "service install" not in calls.read_text()
+    home = computer.folder / "else where"
+    assert calls.read_text().splitlines()[-1] == f"--home {home} run"
+
+
+def test_what_keeps_a_service_from_starting_is_said_with_the_other_way(computer: Computer) -> None:
+    installed(computer, install="echo 'farhandd: cannot make a service: x; see y' >&2; exit 1")
+    line = refused(computer)
+    assert line.startswith("farhand: cannot make a service: x; see y; or ")
+    assert line.endswith("| sh -s -- --no-service")
+
+
+def test_a_daemon_that_was_started_by_hand_is_left_alone(computer: Computer) -> None:
+    calls = installed(computer, install="exit 1", pid=4711)
+    status, said, wrong = computer.install()
+    assert (status, wrong) == (0, [])
+    assert "its daemon runs (pid 4711)" in said
+    assert "service install" not in calls.read_text()
+
+
+def test_a_service_that_runs_is_looked_after_by_the_same_line(computer: Computer) -> None:
+    calls = installed(computer, install="echo fine", service=0, pid=4711)
+    status, said, wrong = computer.install()
+    assert (status, wrong) == (0, [])
+    assert "farhand: fine" in said
+    assert calls.read_text().splitlines()[-1] == "service install"
+
+
+def test_a_link_on_the_path_is_made_once_and_takes_nobodys_place(computer: Computer) -> None:
+    installed(computer, install="echo fine")
+    link = computer.home / ".local" / "bin" / "farhandd"
+    link.parent.mkdir(parents=True)
+    link.write_text("somebody's")
+    assert computer.install()[0] == 0
+    assert link.read_text() == "somebody's"
+    link.unlink()
+    assert computer.install()[0] == 0
+    assert link.readlink() == computer.programs / "current" / "bin" / "farhandd"
+    assert computer.install()[0] == 0
