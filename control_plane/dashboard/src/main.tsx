@@ -8,6 +8,7 @@ import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { createQueryClient } from "./api/query_client.ts";
 import { startLive } from "./live/live.ts";
+import { forgetCodeAtSignOut } from "./machines/useCode.ts";
 import { startSession } from "./session/session.ts";
 import { App } from "./shell/App.tsx";
 import { styleNonce } from "./theme/nonce.ts";
@@ -17,6 +18,7 @@ const root = document.getElementById("root");
 if (root === null) throw new Error("cannot start the page: index.html has no element #root");
 
 setNonce(styleNonce()); // for the style element that stops the page from scrolling behind a dialog
+forgetCodeAtSignOut();
 startSession();
 const queries = createQueryClient();
 startLive(queries);

@@ -1,13 +1,16 @@
 /** The dialog's content: which step the new machine is at. */
-import { Button } from "@mantine/core";
+import { Button, UnstyledButton } from "@mantine/core";
 import { IconCheck, IconHandStop } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
+import { meQuery } from "../shell/queries.ts";
 import { ButtonLink } from "../ui/ButtonLink.tsx";
 import { ErrorState } from "../ui/ErrorState.tsx";
 import { Loading } from "../ui/Loading.tsx";
 import { machineLook, Status } from "../ui/Status.tsx";
+import { Time } from "../ui/Time.tsx";
 import classes from "./AddMachine.module.css";
+import { addStep } from "./add_step.ts";
 import { CodeStep } from "./CodeStep.tsx";
 import { systemLine, trustSentence } from "./facts.ts";
 import { codeQuery, type Machine, machinesQuery } from "./queries.ts";
@@ -18,46 +21,68 @@ export function AddMachine({ onClose }: { onClose: () => void }) {
   const code = useCode();
   const used = useQuery({ ...codeQuery(code.made?.id ?? ""), enabled: code.made !== null }).data;
   const machines = useQuery(machinesQuery);
-  const machine = machines.data?.items.find((one) => one.id === used?.machine_id);
-  const [turnedAway, setTurnedAway] = useState<string | null>(null);
+  const me = useQuery(meQuery).data;
+  const [followed, setFollowed] = useState<{ id: string; name: string } | null>(null);
+  const [putOff, setPutOff] = useState<ReadonlySet<string>>(new Set());
+  const step = addStep({
+    machines: machines.data?.items ?? [],
+    isReading: machines.isFetching,
+    memberId: me?.member.id ?? null,
+    user:
+      used?.machine_id == null ? null : { id: used.machine_id, name: used.machine_name ?? "It" },
+    followed,
+    putOff,
+  });
+  if (step.kind === "words" && followed?.id !== step.machine.id) setFollowed(step.machine);
 
-  if (turnedAway !== null) {
-    return <TurnedAway name={turnedAway} onAgain={() => again(null)} onClose={onClose} />;
+  switch (step.kind) {
+    case "turned away":
+      return <TurnedAway name={step.name} onAgain={again} onClose={onClose} />;
+    case "words":
+      return (
+        <Step key={step.machine.id} title={`Does ${step.machine.name} show these words?`}>
+          <p className={classes["about"]}>
+            {systemLine(step.machine) || "A computer"} wants to join as <b>{step.machine.name}</b>,
+            asked <Time at={step.machine.created_at} />.
+          </p>
+          <WordsQuestion machine={step.machine} />
+          {step.machine.id !== used?.machine_id && (
+            <UnstyledButton
+              className={classes["another"]}
+              onClick={() => putOffAndGoOn(step.machine.id)}
+            >
+              Not this one: add another computer
+            </UnstyledButton>
+          )}
+        </Step>
+      );
+    case "added":
+      return <Added machine={step.machine} onClose={onClose} />;
+    case "reading":
+      return <Loading what="the new machine" rows={1} rowHeight={200} />;
+    case "code":
+      if (code.made !== null) {
+        return <CodeStep code={code.made} name={code.name} onRenew={code.renew} />;
+      }
+      return code.error === null ? (
+        <Loading what="the line and the code" rows={2} rowHeight={88} />
+      ) : (
+        <ErrorState error={code.error} onRetry={() => code.renew(null)} />
+      );
   }
-  if (machine?.status === "pending") {
-    return (
-      <Step title={`Does ${machine.name} show these words?`}>
-        <p className={classes["about"]}>
-          {systemLine(machine) || "A computer"} wants to join as <b>{machine.name}</b>.
-        </p>
-        <WordsQuestion
-          machine={machine}
-          onSettled={(settled) => settled === "turned away" && setTurnedAway(machine.name)}
-        />
-      </Step>
-    );
-  }
-  if (machine !== undefined) return <Added machine={machine} onClose={onClose} />;
-  if (used?.machine_name != null) {
-    // It is not listed: not yet, or not any more because somebody else turned it away.
-    return machines.isFetching ? (
-      <Loading what="the new machine" rows={1} rowHeight={200} />
-    ) : (
-      <TurnedAway name={used.machine_name} onAgain={() => again(null)} onClose={onClose} />
-    );
-  }
-  if (code.made === null) {
-    return code.error === null ? (
-      <Loading what="the line and the code" rows={2} rowHeight={88} />
-    ) : (
-      <ErrorState error={code.error} onRetry={() => code.renew(null)} />
-    );
-  }
-  return <CodeStep code={code.made} name={code.name} onRenew={code.renew} />;
 
-  function again(name: string | null): void {
-    setTurnedAway(null);
-    void code.renew(name).catch(() => undefined); // the error is shown from `code`
+  function putOffAndGoOn(machineId: string): void {
+    setPutOff(new Set([...putOff, machineId]));
+    setFollowed(null);
+  }
+
+  function again(): void {
+    // What was turned away is over; the code in hand, if that machine did not use it, goes on.
+    if (followed !== null) putOffAndGoOn(followed.id);
+    if (used?.machine_id != null) {
+      setPutOff(new Set([...putOff, used.machine_id, followed?.id ?? ""]));
+      void code.renew(null).catch(() => undefined); // the error is shown from `code`
+    }
   }
 }
 

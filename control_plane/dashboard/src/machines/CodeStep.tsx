@@ -7,7 +7,7 @@ import { ErrorLine } from "../ui/ErrorState.tsx";
 import { useNow } from "../ui/now.ts";
 import { Countdown } from "../ui/Time.tsx";
 import classes from "./CodeStep.module.css";
-import { isLoopback } from "./loopback.ts";
+import { addressLacks } from "./loopback.ts";
 import type { CodeMade } from "./queries.ts";
 
 interface CodeStepProps {
@@ -42,15 +42,7 @@ export function CodeStep({ code, name, onRenew }: CodeStepProps) {
           <p className={classes["what"]}>Run this in a terminal of that computer.</p>
           <CopyLine label="Command to run there" value={code.install_line} takesFocus />
           <p className={classes["note"]}>Linux, macOS, or Windows in WSL; Python 3.11 or newer.</p>
-          {isLoopback(code.url) && (
-            <p className={classes["hint"]}>
-              <IconInfoCircle size={18} stroke={1.7} aria-hidden="true" />
-              <span>
-                {new URL(code.url).hostname} is this computer only. To let others in, start Farhand
-                with <code>FARHAND_BIND=0.0.0.0</code> and open the page by this computer's name.
-              </span>
-            </p>
-          )}
+          <AddressNote url={code.url} />
         </li>
         <li>
           <p className={classes["what"]}>When it asks, paste this code there.</p>
@@ -93,6 +85,31 @@ export function CodeStep({ code, name, onRenew }: CodeStepProps) {
         {over ? "The code ran out before a computer used it." : "Waiting for that computer…"}
       </div>
     </>
+  );
+}
+
+/** What the address in the line cannot do for another computer, before somebody finds out there. */
+function AddressNote({ url }: { url: string }) {
+  const lacks = addressLacks(url);
+  if (lacks === null) return null;
+  return (
+    <p className={classes["hint"]}>
+      <IconInfoCircle size={18} stroke={1.7} aria-hidden="true" />
+      <span>
+        {lacks === "reach" ? (
+          <>
+            {new URL(url).hostname} is this computer only. A control plane that other computers
+            shall reach needs <code>FARHAND_BIND</code> and a TLS proxy before its HTTP: plain http
+            is not encrypted. Then open the page by that proxy's address.
+          </>
+        ) : (
+          <>
+            This address is plain http, which is not encrypted: whoever is on the way can read and
+            change the line and the code. Put a TLS proxy before it and open the page by that.
+          </>
+        )}
+      </span>
+    </p>
   );
 }
 

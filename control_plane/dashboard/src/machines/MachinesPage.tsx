@@ -1,8 +1,9 @@
 /** All machines: those to confirm first, then each with its presence, trust and work. */
-import { Button } from "@mantine/core";
-import { IconDeviceDesktopPlus, IconPlus } from "@tabler/icons-react";
+import { Button, CloseButton } from "@mantine/core";
+import { IconDeviceDesktopPlus, IconHandStop, IconPlus } from "@tabler/icons-react";
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { Empty } from "../ui/Empty.tsx";
 import { ErrorState } from "../ui/ErrorState.tsx";
 import { Loading } from "../ui/Loading.tsx";
@@ -18,6 +19,7 @@ export function MachinesPage() {
   const machines = useQuery(machinesQuery);
   const { add = false } = useSearch({ from: "/machines" });
   const navigate = useNavigate();
+  const [turnedAway, setTurnedAway] = useState<string | null>(null);
 
   const openDialog = () => void navigate({ to: "/machines", search: { add: true } });
   const closeDialog = () => void navigate({ to: "/machines", search: {}, replace: true });
@@ -36,19 +38,41 @@ export function MachinesPage() {
           ? summary(machines.data.items)
           : "The computers that Farhand has hands on."}
       </PageHeader>
+      {/* Always there, so that what comes into it is read out. */}
+      <div role="status">
+        {turnedAway !== null && (
+          <div className={classes["away"]}>
+            <IconHandStop size={18} stroke={1.7} aria-hidden="true" />
+            <p>
+              <b>{turnedAway}</b> was turned away: it is revoked, and nothing ran on it. Check the
+              address in the line you copied, and that nobody else had the code.
+            </p>
+            <CloseButton
+              aria-label="Close this message"
+              size="sm"
+              onClick={() => setTurnedAway(null)}
+            />
+          </div>
+        )}
+      </div>
       {machines.isPending ? (
         <Loading what="machines" rows={2} rowHeight={280} columns />
       ) : machines.isError && machines.data === undefined ? (
         <ErrorState error={machines.error} onRetry={() => machines.refetch()} />
       ) : (
-        <MachineList machines={machines.data?.items ?? []} />
+        <MachineList machines={machines.data?.items ?? []} onTurnedAway={setTurnedAway} />
       )}
       <AddMachineDialog opened={add} onClose={closeDialog} />
     </Page>
   );
 }
 
-function MachineList({ machines }: { machines: Machine[] }) {
+interface MachineListProps {
+  machines: Machine[];
+  onTurnedAway: (name: string) => void;
+}
+
+function MachineList({ machines, onTurnedAway }: MachineListProps) {
   const pending = machines.filter((machine) => machine.status === "pending");
   const others = machines.filter((machine) => machine.status !== "pending");
   if (machines.length === 0) {
@@ -63,7 +87,11 @@ function MachineList({ machines }: { machines: Machine[] }) {
       {pending.length > 0 && (
         <section className={classes["pending"]} aria-label="To confirm">
           {pending.map((machine) => (
-            <PendingMachine key={machine.id} machine={machine} />
+            <PendingMachine
+              key={machine.id}
+              machine={machine}
+              onTurnedAway={() => onTurnedAway(machine.name)}
+            />
           ))}
         </section>
       )}

@@ -7,7 +7,13 @@ import classes from "./PendingMachine.module.css";
 import type { Machine } from "./queries.ts";
 import { WordsQuestion } from "./WordsQuestion.tsx";
 
-export function PendingMachine({ machine }: { machine: Machine }) {
+interface PendingMachineProps {
+  machine: Machine;
+  /** "They differ" was said, and its key is revoked. */
+  onTurnedAway: () => void;
+}
+
+export function PendingMachine({ machine, onTurnedAway }: PendingMachineProps) {
   const nameId = useId();
   return (
     <article className={classes["card"]} aria-labelledby={nameId}>
@@ -22,7 +28,10 @@ export function PendingMachine({ machine }: { machine: Machine }) {
           asked to join <Time at={machine.created_at} />
         </p>
       </div>
-      <WordsQuestion machine={machine} />
+      <WordsQuestion
+        machine={machine}
+        onSettled={(settled) => settled === "turned away" && onTurnedAway()}
+      />
     </article>
   );
 }

@@ -8,6 +8,15 @@ export function isLoopback(url: string): boolean {
   }
 }
 
+/**
+ * Tells what other computers lack at an address: to reach it, or that nobody on the way can read.
+ * Null: nothing.
+ */
+export function addressLacks(url: string): "reach" | "encryption" | null {
+  if (isLoopback(url)) return "reach";
+  return url.startsWith("http://") ? "encryption" : null;
+}
+
 function isV4(host: string): boolean {
   return /^127\.\d+\.\d+\.\d+$/.test(host);
 }

@@ -30,11 +30,17 @@ export function openCommandsQuery(machineId: string) {
 export function codeQuery(codeId: string) {
   return queryOptions({
     queryKey: [...keys.codes, codeId],
-    queryFn: ({ signal }) =>
-      got(
-        api.GET("/v1/machines/codes/{code_id}", { signal, params: { path: { code_id: codeId } } }),
-      ),
+    queryFn: ({ signal }) => readCode(codeId, signal),
   });
+}
+
+export function readCode(codeId: string, signal?: AbortSignal): Promise<Schemas["Code"]> {
+  return got(
+    api.GET("/v1/machines/codes/{code_id}", {
+      ...(signal === undefined ? {} : { signal }),
+      params: { path: { code_id: codeId } },
+    }),
+  );
 }
 
 export function makeCode(name: string | null): Promise<CodeMade> {

@@ -1,6 +1,9 @@
-/** An enrolment code for as long as the dialog is open; each is made once and never by itself. */
+/** The enrolment code in hand: made once, never by itself a second time, kept while it is good. */
 import { useCallback, useEffect, useRef, useState } from "react";
-import { type CodeMade, makeCode } from "./queries.ts";
+import { ApiError } from "../api/errors.ts";
+import { currentSession, watchSession } from "../session/session.ts";
+import { forgetCode, type KeptCode, keepCode, keptCode } from "./kept_code.ts";
+import { type CodeMade, makeCode, readCode } from "./queries.ts";
 
 export interface CodeInHand {
   made: CodeMade | null;
@@ -20,7 +23,9 @@ export function useCode(): CodeInHand {
 
   const renew = useCallback(async (name: string | null) => {
     try {
-      setState({ made: await makeCode(name), name, error: null });
+      const made = await makeCode(name);
+      keepCode(sessionStorage, { made, name });
+      setState({ made, name, error: null });
     } catch (error) {
       setState((before) => ({ ...before, error }));
       throw error;
@@ -32,8 +37,33 @@ export function useCode(): CodeInHand {
   useEffect(() => {
     if (asked.current) return;
     asked.current = true;
-    renew(null).catch(() => undefined); // the error is shown from the state
+    void goodCode().then((kept) => {
+      if (kept !== null) setState({ ...kept, error: null });
+      else renew(null).catch(() => undefined); // the error is shown from the state
+    });
   }, [renew]);
 
   return { ...state, renew };
+}
+
+/** Returns the kept code when a computer can still use it. */
+async function goodCode(): Promise<KeptCode | null> {
+  const kept = keptCode(sessionStorage, new Date());
+  if (kept === null) return null;
+  try {
+    // One that was used is over: a machine that waits for its words is shown by the machines.
+    if ((await readCode(kept.made.id)).used_at === null) return kept;
+  } catch (error) {
+    // Without an answer it is as good as before; one that this server does not know is none.
+    if (!(error instanceof ApiError)) return kept;
+  }
+  forgetCode(sessionStorage);
+  return null;
+}
+
+/** Has whoever signs in next in this tab find no code of the one before. Call once. */
+export function forgetCodeAtSignOut(): void {
+  watchSession(() => {
+    if (currentSession().state !== "signed_in") forgetCode(sessionStorage);
+  });
 }
