@@ -14,14 +14,14 @@ from farhand_control_plane.agents.toolbox import (
     Toolbox,
     failed,
 )
-from farhand_control_plane.db import commands, intake, machines, output, questions, tickets
+from farhand_control_plane.db import commands, intake, machines, outbox, output, questions, tickets
 from farhand_control_plane.db.intake import TriggerView
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.machine_names import the_one_named
-from farhand_control_plane.domain.words import ReportKind
+from farhand_control_plane.domain.words import QuestionState, ReportKind
 from farhand_control_plane.engine.contract import (
     InboxMessage,
     Json,
@@ -43,6 +43,7 @@ from farhand_shared.link_events import Stream
 INLINE_WAIT_S = 5.0  # a command that ends sooner answers its own call
 _READ_BYTES = 8_000
 _TITLE_CHARS = 200
+_QUOTED_CHARS = 200
 _TICKET_TIER = 3  # the authority of a ticket's own mandate
 
 
@@ -339,21 +340,22 @@ async def _report(site: CallSite, args: Report) -> Outcome:
     return ToolDone(content=render("reported", report_id=report_id, question_id=asked))
 
 
-async def _newest_question(site: CallSite, trigger: TriggerView) -> QuestionView | None:
-    """Return the latest question that was open in a message's thread when the message came.
+async def _open_questions(site: CallSite, trigger: TriggerView) -> list[QuestionView]:
+    """Return the questions that were open in a message's thread when it came, latest first.
 
-    A message without a name of what it answers can only mean that one: two Workers that listen to
+    A message without a name of what it answers can only mean the latest: two Workers that listen to
     the same conversation must not both take it, not even one after the other has.
     """
     thread_id, received_at = trigger.thread_id, trigger.received_at
+    heard = []
     for question in reversed(await questions.open_at(site.tx, site.ref.instance_id, received_at)):
         if question.thread_id == thread_id:
-            return question
-        if question.ticket_id is not None:
+            heard.append(question)
+        elif question.ticket_id is not None:
             view = await tickets.get(site.tx, site.ref.instance_id, question.ticket_id)
             if view is not None and thread_id in view.thread_ids:
-                return question
-    return None
+                heard.append(question)
+    return heard
 
 
 async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
@@ -367,8 +369,8 @@ async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
         return failed("conflict", f"question {args.question_id} is not open on this ticket")
     if trigger.thread_id not in ticket.thread_ids:
         return failed("not_allowed", "that message is not from a conversation of this ticket")
-    newest = await _newest_question(site, trigger)
-    if newest is not None and newest.question_id != args.question_id:
+    asked = await _open_questions(site, trigger)
+    if asked and asked[0].question_id != args.question_id:
         return failed(
             "conflict", "another question was asked later in that conversation; hand it back"
         )
@@ -380,7 +382,32 @@ async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
         trigger.text,
         trigger_id=trigger.trigger_id,
     )
+    if len(asked) > 1:  # who wrote it may have meant another one
+        await outbox.enqueue(
+            site.tx,
+            site.ref.instance_id,
+            trigger.thread_id,
+            kind="reply",
+            text=_taken(asked),
+            ticket_id=ticket.row.ticket_id,
+            reply_to_trigger_id=trigger.trigger_id,
+            idempotency_key=f"taken:{trigger.trigger_id}",
+        )
     return ToolDone(content=render("answered", question_id=args.question_id))
+
+
+def _taken(asked: Sequence[QuestionView]) -> str:
+    """Return what is told when a message was taken as the answer to the first of these."""
+    question = " ".join(asked[0].text.split())
+    if len(question) > _QUOTED_CHARS:
+        question = question[: _QUOTED_CHARS - 1].rstrip() + "…"
+    said = f"Taken as the answer to “{question}”"
+    waiting = sum(other.state is QuestionState.PENDING for other in asked[1:])
+    if waiting == 0:
+        return f"{said}."
+    return (
+        f"{said}; {'another question waits' if waiting == 1 else f'{waiting} others wait'} still."
+    )
 
 
 async def _hand_back(site: CallSite, args: HandBack) -> Outcome:

@@ -94,6 +94,17 @@ async def test_a_question_can_be_answered_in_the_conversation(open_office: OpenO
     assert ticket.row.outcome is TicketOutcome.DONE
 
 
+async def test_an_answer_to_the_only_question_is_not_talked_about(open_office: OpenOffice) -> None:
+    office = await open_office()
+    machine = await office.lab.machine(office.replica, "box")
+    async with office.lab.daemon(machine, office.replica):
+        await office.say("run true on nowhere", conversation="main")
+        await office.hears("Which one")
+        await office.say("box", conversation="main")
+        await office.hears("on box ended")
+    assert not [m for m in await office.heard() if "Taken as the answer" in m["text"]]
+
+
 async def test_a_plain_question_is_answered_and_opens_no_ticket(open_office: OpenOffice) -> None:
     office = await open_office()
     await office.lab.machine(office.replica, "box")
@@ -158,12 +169,15 @@ async def test_an_answer_in_the_conversation_goes_to_the_latest_question_only(
         await office.say("run second on nowhere", conversation="main")
         await office.hears("shall run `second`")
         await office.say("box", conversation="main")
+        taken = await office.hears("Taken as the answer to")
         await office.hears("`second` on box ended")
         first = next(t for t in await office.tickets() if t.row.title == "first")
         await office.stage(first.row.ticket_id, Stage.NEEDS_PERSON)
     assert len(machine.starts) == 1, "what nobody meant did not run"
     (question,) = await office.questions()
     assert question.ticket_id == first.row.ticket_id
+    assert "shall run `second`" in taken["text"], "which question it took is said"
+    assert taken["text"].endswith("; another question waits still.")
 
 
 async def test_status_is_answered_however_many_tickets_listen(open_office: OpenOffice) -> None:
