@@ -1,5 +1,6 @@
 """The page in a real browser: sign in, add a machine, ask, watch, stop."""
 
+import json
 import os
 import re
 import signal
@@ -113,6 +114,45 @@ def card(sitting: Sitting, title: str) -> Locator:
     return sitting.page.get_by_role("article", name=re.compile(re.escape(title))).last
 
 
+def enrolling(system: System, sitting: Sitting, code: str, name: str) -> Callable[[], None]:
+    """Enrol a machine of this name as far as its six words; return how to give up."""
+    running = system.start(
+        "farhandd",
+        "enroll",
+        sitting.url,
+        *("--name", name, "--home", str(system.folder / name)),
+        stdin=subprocess.PIPE,
+    )
+    assert running.process.stdin is not None
+    running.process.stdin.write(f"{code}\nyes\n".encode())
+    running.process.stdin.close()
+    running.wait_for("Six words")
+
+    def end() -> None:
+        if running.process.poll() is None:
+            running.process.send_signal(signal.SIGTERM)
+        running.ended()
+
+    return end
+
+
+def test_an_empty_conversation_says_how_to_add_another_machine_and_its_code_is_kept(
+    sitting: Sitting,
+) -> None:
+    sitting.page.get_by_role("link", name="Add a machine").click()
+    dialog = sitting.page.get_by_role("dialog", name="Add a machine")
+    expect(dialog).to_contain_text("plain http is not encrypted")
+    code = dialog.get_by_label("Code", exact=True)
+    first = code.input_value()
+    sitting.page.reload()
+    expect(code).to_have_value(first)
+    sitting.page.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
+    sitting.page.get_by_role("button", name="Add a machine").first.click()
+    expect(code).to_have_value(first)
+    sitting.page.keyboard.press("Escape")
+
+
 def test_a_machine_is_added_by_what_the_page_shows_and_runs_its_first_command(
     sitting: Sitting, second: System
 ) -> None:
@@ -120,6 +160,15 @@ def test_a_machine_is_added_by_what_the_page_shows_and_runs_its_first_command(
     machine(sitting, SECOND).get_by_role("link", name=re.compile("Ask it to do")).click()
     box = sitting.page.get_by_role("textbox", name="Message")
     expect(box).to_have_value(f"on {SECOND}: ")
+    expect(box).to_be_focused()
+    expect(sitting.page).to_have_url(f"{sitting.url}/chat")
+    sitting.page.keyboard.type("echo at-the-end-$((2 + 3))")
+    expect(box).to_have_value(f"on {SECOND}: echo at-the-end-$((2 + 3))")
+    sitting.page.keyboard.press("Enter")
+    expect(output(sitting)).to_contain_text("at-the-end-5")
+    sitting.page.reload()
+    expect(card(sitting, "echo at-the-end")).to_contain_text("Done")
+    expect(box).to_have_value("")
     sitting.say(f"run echo forty-$((40 + 2)) && pwd on {SECOND}")
     expect(output(sitting)).to_contain_text("forty-42")
     expect(output(sitting)).to_contain_text(str(second.folder))
@@ -134,6 +183,55 @@ def test_a_request_that_names_no_machine_is_a_question_answered_in_place(
     question.get_by_role("button", name=SECOND, exact=True).click()
     expect(output(sitting)).to_contain_text("asked-2")
     expect(card(sitting, "echo asked-")).to_contain_text("Done")
+
+
+def test_an_answer_in_ones_own_words_is_a_step_and_other_messages_name_no_ticket_that_asks(
+    sitting: Sitting, second: System
+) -> None:
+    sitting.go("Chat")
+    sitting.say("run echo worded-$((1 + 2))")
+    question = sitting.page.get_by_role("region", name=re.compile("echo worded-")).last
+    expect(question).to_be_visible()
+    sitting.page.evaluate(
+        """() => {
+          window.named = [];
+          const look = () => window.named.push(
+            ...[...document.querySelectorAll('li > span > a[href^="/tickets/"]')]
+              .map((link) => link.textContent));
+          new MutationObserver(look).observe(document.body, {childList: true, subtree: true});
+        }"""
+    )
+    sitting.say(f"run echo aside-$((3 + 4)) on {SECOND}")
+    expect(card(sitting, "echo aside-")).to_contain_text("Done")
+    assert sitting.page.evaluate("window.named") == []
+
+    question.get_by_role("textbox", name="Another answer").fill(SECOND)
+    question.get_by_role("button", name="Answer", exact=True).click()
+    expect(card(sitting, "echo worded-")).to_contain_text("Done")
+    card(sitting, "echo worded-").get_by_role("link", name=re.compile("echo worded-")).click()
+    answer = sitting.page.get_by_role("listitem").filter(has_text="Answered")
+    expect(answer).to_contain_text(SECOND)
+
+
+def test_a_command_that_failed_is_no_success_in_card_list_and_detail(
+    sitting: Sitting, second: System
+) -> None:
+    sitting.go("Chat")
+    long = "broken-" * 15
+    sitting.say(f"run echo {long}; exit 2 on {SECOND}")
+    one = card(sitting, "echo broken-")
+    expect(one.get_by_role("status").first).to_have_text("Exit 2")
+    expect(one.get_by_role("link").first).to_have_text(re.compile(r"^echo broken-.*…$"))
+    one.get_by_role("button", name="Fold the ticket").click()
+    expect(one.get_by_role("status")).to_have_text("Exit 2")
+    sitting.go("Tickets")
+    row = sitting.page.get_by_role("listitem").filter(has_text="echo broken-")
+    expect(row).to_contain_text("Failed")
+    expect(row).not_to_contain_text("Done")
+    row.get_by_role("link").click()
+    expect(sitting.page.get_by_role("region", name="Result")).to_contain_text("Result: Exit 2")
+    expect(sitting.page.get_by_text("Closed: Exit 2")).to_be_visible()
+    expect(sitting.page.get_by_text("Done", exact=True)).to_have_count(0)
 
 
 def test_a_replica_killed_during_live_output_loses_and_doubles_nothing(
@@ -173,6 +271,43 @@ def test_a_ticket_is_stopped_and_its_command_with_it(sitting: Sitting, second: S
         "the command has ended",
         lambda: not any("sleep 7777" in line for line in second.processes().values()),
     )
+
+
+def test_a_machine_that_waits_is_shown_after_a_reload_and_turned_away_visibly(
+    sitting: Sitting, second: System, system: System
+) -> None:
+    sitting.go("Machines")
+    sitting.page.get_by_role("button", name="Add a machine").first.click()
+    dialog = sitting.page.get_by_role("dialog", name="Add a machine")
+    words = dialog.get_by_label("Six words").get_by_role("listitem")
+    code = dialog.get_by_label("Code", exact=True).input_value()
+    sitting.page.goto("about:blank")
+    end = enrolling(second, sitting, code, "third")
+    try:
+        sitting.page.goto(f"{sitting.url}/machines?add=true")
+        expect(words).to_have_count(6)
+        expect(dialog).to_contain_text("third")
+        sitting.page.keyboard.press("Escape")
+        sitting.page.get_by_role("button", name="Add a machine").first.click()
+        expect(words).to_have_count(6)
+        dialog.get_by_role("button", name="add another computer").click()
+        expect(dialog.get_by_label("Code", exact=True)).not_to_have_value(code)
+        sitting.page.reload()
+        dialog.get_by_role("button", name="They differ").click()
+        expect(dialog).to_contain_text("third was turned away")
+        dialog.get_by_role("button", name="Close", exact=True).last.click()
+    finally:
+        end()
+
+    made = json.loads(system.farhand("machines", "add", "--json").out)
+    end = enrolling(second, sitting, str(made["code"]), "fourth")
+    try:
+        machine(sitting, "fourth").get_by_role("button", name="They differ").click()
+        expect(sitting.page.get_by_text("fourth was turned away")).to_be_visible()
+        expect(machine(sitting, "fourth")).to_have_count(0)
+        sitting.page.get_by_role("button", name="Close this message").click()
+    finally:
+        end()
 
 
 def test_what_a_command_writes_cannot_reach_the_page(sitting: Sitting, second: System) -> None:
@@ -245,6 +380,11 @@ def test_every_view_is_accessible_and_fits(
             assert one.page.evaluate(wider) <= 0, f"{name} scrolls sideways"
 
         output(one).wait_for()
+        box = one.page.get_by_role("textbox", name="Message")
+        inset = "element => element.closest('form').firstElementChild.getBoundingClientRect().x"
+        column = one.page.get_by_role("article").last.bounding_box()
+        assert column is not None
+        assert column["x"] == box.evaluate(inset), "the box stands below its column"
         look("chat")
         one.go("Machines")
         machine(one, SECOND).wait_for()
@@ -259,6 +399,10 @@ def test_every_view_is_accessible_and_fits(
         look("ticket")
         one.go("Tickets")
         one.page.get_by_role("link", name=re.compile("echo asked-")).first.wait_for()
+        for stage in one.page.get_by_label("Filter by stage").get_by_role("link").all():
+            place = stage.bounding_box()
+            assert place is not None
+            assert place["x"] + place["width"] <= width, "a filter is out of sight"
         look("tickets")
         assert one.faults == []
     assert {name: faults for name, faults in found.items() if faults} == {}
