@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 _HEAVY = ("cryptography", "http.client", "farhand_control_plane", "httpx", "pydantic")
-_HEAVY += ("shutil", "tempfile")
+_HEAVY += ("shutil", "tempfile", "farhand_daemon.service")
 
 
 def _loaded(program: str) -> set[str]:
