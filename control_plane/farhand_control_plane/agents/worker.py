@@ -42,7 +42,6 @@ from farhand_shared.link_events import Stream
 
 INLINE_WAIT_S = 5.0  # a command that ends sooner answers its own call
 _READ_BYTES = 8_000
-_TITLE_CHARS = 200
 _QUOTED_CHARS = 200
 _TICKET_TIER = 3  # the authority of a ticket's own mandate
 
@@ -172,7 +171,7 @@ class WorkerAgent(ModelAgent):
                     cwd=args.cwd.encode() if args.cwd is not None else None,
                     execution_timeout_ms=args.timeout_s * 1000,
                 ),
-                title=args.command[:_TITLE_CHARS],
+                title=args.command,  # cut, visibly, where it is stored
                 ticket_id=ticket.row.ticket_id,
                 session_id=site.ref.session_id,
                 item_seq=site.item_seq,
