@@ -185,7 +185,8 @@ def pictures(browser: Browser, scene: Scene, folder: Path, size: str, scheme: st
     for ticket in scene.items("tickets", "list"):
         page.goto(f"{scene.url}/tickets/{ticket['id']}")
         page.get_by_role("heading", level=1).wait_for()
-        picture(f"ticket-{ticket['needs'] or ticket['outcome'] or ticket['stage']}")
+        standing = ticket["needs"] or ticket["outcome"] or ticket["stage"]
+        picture(f"ticket-{'failed' if ticket['failed_commands'] else standing}")
     page.goto(f"{scene.url}/tickets/00000000-0000-7000-8000-000000000000")
     picture("ticket-absent")
     context.close()
