@@ -27,6 +27,7 @@ def test_a_written_file_reads_back_the_same(tmp_path: Path) -> None:
         allow_inferred=True,
         concurrency=7,
         env_allow=("CI_TOKEN",),
+        labels=("build", "team=infra"),
     )
     path = tmp_path / "machine.toml"
     write_machine_file(path, machine)
@@ -98,3 +99,11 @@ def test_a_wrong_or_missing_file_allows_nothing_until_it_is_right(tmp_path: Path
     _write(path, 'trust_level = "trusted"')
     os.utime(path)
     assert ceiling.current().trust_level == "trusted"
+
+
+@pytest.mark.parametrize("labels", ['["two words"]', '["=x"]', '"build"', "[1]"])
+def test_a_label_that_no_selector_could_name_is_refused(tmp_path: Path, labels: str) -> None:
+    with pytest.raises(InvalidInput, match="label"):
+        load_machine_file(
+            _write(tmp_path / "m.toml", f'trust_level = "trusted"\nlabels = {labels}')
+        )
