@@ -61,7 +61,8 @@ export function AddMachine({ onClose }: { onClose: () => void }) {
     case "reading":
       return <Loading what="the new machine" rows={1} rowHeight={200} />;
     case "code":
-      if (code.made !== null) {
+      // A code that was used is no answer, nor is one while a machine may wait for its words.
+      if (code.made !== null && used?.machine_id == null && !machines.isPending) {
         return <CodeStep code={code.made} name={code.name} onRenew={code.renew} />;
       }
       return code.error === null ? (
