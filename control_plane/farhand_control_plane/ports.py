@@ -15,6 +15,7 @@ _VARIABLES: Final = {
     "enrol": "FARHAND_ENROL_PORT",
     "link": "FARHAND_LINK_PORT",
 }
+_EVERY_INTERFACE: Final = ("0.0.0.0", "::")  # noqa: S104  # recognised
 _WHAT: Final = {"http": "the API", "enrol": "enrolment", "link": "the machines' links"}
 
 
@@ -41,6 +42,27 @@ def store_ports(path: Path, ports: Ports) -> None:
     fresh = path.with_name(f"{path.name}.{os.getpid()}")
     fresh.write_text(json.dumps(asdict(ports)) + "\n")
     fresh.replace(path)
+
+
+def reachable_host(bind: str, public_host: str) -> str:
+    """Return where other computers reach us: as the operator says, else as this one seems to be."""
+    if public_host:
+        return public_host
+    if bind not in _EVERY_INTERFACE:
+        return bind
+    family = socket.AF_INET6 if ":" in bind else socket.AF_INET
+    somewhere = "2001:db8::1" if ":" in bind else "192.0.2.1"  # reserved for documents
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((somewhere, 9))  # sends nothing: it asks which way it would go
+            return str(probe.getsockname()[0])
+    except OSError:  # no network: this computer's name is all there is
+        return socket.gethostname()
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands before a port."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def choose(bind: str, wanted: Ports, stored: Ports, *, may_move: bool) -> Ports:

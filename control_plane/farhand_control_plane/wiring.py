@@ -1,9 +1,7 @@
 """The composition root: the only place that knows every part of a replica and joins them."""
 
 import asyncio
-import socket
 from dataclasses import dataclass
-from typing import Final
 
 import psycopg
 
@@ -32,11 +30,10 @@ from farhand_control_plane.ingest.tickets import reply_sent
 from farhand_control_plane.llm.client import ModelClient, ModelService
 from farhand_control_plane.llm.planner.app import MODEL_NAME, planner_app
 from farhand_control_plane.machines.service import MachineService, MachineSettings
+from farhand_control_plane.ports import bracketed, reachable_host
 from farhand_shared.errors import InvalidInput
 from farhand_shared.ids import ReplicaId, new_id
 from farhand_shared.redact import Secret
-
-_EVERY_INTERFACE: Final = ("0.0.0.0", "::")  # noqa: S104  # recognised
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,6 +102,7 @@ def join(
     listener = Listener(database.dsn)
     replica_id = ReplicaId(new_id())
     enrol_port, link_port = ports
+    host = reachable_host(settings.bind, settings.public_host)
     machines = MachineService(
         database=database,
         listener=listener,
@@ -113,9 +111,9 @@ def join(
         instance_id=bootstrap.instance_id,
         instance_key=instance_key.reveal(),
         settings=MachineSettings(
-            enrol_bind=f"{_bracketed(settings.bind)}:{enrol_port}",
-            link_bind=f"{_bracketed(settings.bind)}:{link_port}",
-            link_advertise=f"{_bracketed(_advertised_host(settings))}:{link_port}",
+            enrol_bind=f"{bracketed(settings.bind)}:{enrol_port}",
+            link_bind=f"{bracketed(settings.bind)}:{link_port}",
+            link_advertise=f"{bracketed(host)}:{link_port}",
         ),
     )
     router_model, worker_model = models(settings)
@@ -190,23 +188,3 @@ def models(settings: Settings) -> tuple[ModelClient, ModelClient]:
         return ModelClient(ModelService(model=name, base_url=settings.model_base_url, api_key=key))
 
     return client(settings.router_model or settings.model), client(settings.model)
-
-
-def _advertised_host(settings: Settings) -> str:
-    """Return where machines reach us: what the operator says, or what this computer seems to be."""
-    if settings.public_host:
-        return settings.public_host
-    if settings.bind not in _EVERY_INTERFACE:
-        return settings.bind
-    family = socket.AF_INET6 if ":" in settings.bind else socket.AF_INET
-    somewhere = "2001:db8::1" if ":" in settings.bind else "192.0.2.1"  # reserved for documents
-    try:
-        with socket.socket(family, socket.SOCK_DGRAM) as probe:
-            probe.connect((somewhere, 9))  # sends nothing: it asks which way it would go
-            return str(probe.getsockname()[0])
-    except OSError:  # no network: this computer's name is all there is
-        return socket.gethostname()
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host

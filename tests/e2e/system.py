@@ -166,6 +166,19 @@ class System:
         )
         return Ended(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
 
+    def run_shell(self, line: str) -> Ended:
+        """Run a line as a person types it, in a folder that has nothing to do with us."""
+        done = subprocess.run(
+            ["/bin/sh", "-c", line],
+            capture_output=True,
+            env=self.environment(),
+            cwd="/",
+            timeout=PATIENCE_S,
+            check=False,
+            **self.user.options(),
+        )
+        return Ended(status=done.returncode, stdout=done.stdout, stderr=done.stderr)
+
     def farhand(self, *arguments: str | bytes, stdin: bytes = b"", **environ: str) -> Ended:
         return self.run("farhand", *arguments, stdin=stdin, **environ)
 

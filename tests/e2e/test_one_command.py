@@ -77,6 +77,16 @@ class TestWhileItIsUp:
         assert str(system.home) in where
         assert "without a sandbox" in up.text
 
+    def test_the_commands_it_tells_to_copy_work_as_they_are(
+        self, up: Running, system: System
+    ) -> None:
+        chat = up.wait_for("in another terminal: ").partition("terminal: ")[2].strip()
+        sign_in = up.wait_for("another one: ").partition("another one: ")[2]
+        for command in (chat, sign_in.partition(";")[0].rstrip(") \n")):
+            done = system.run_shell(command)
+            assert done.status == 0, done.err
+        assert not system.run_shell("command -v farhand").out, "and it is on no PATH"
+
     def test_the_local_token_is_private(self, up: Running, system: System) -> None:
         assert (system.home / "token").stat().st_mode & 0o777 == 0o600
         assert system.home.stat().st_mode & 0o777 == 0o700

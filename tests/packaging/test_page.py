@@ -82,6 +82,7 @@ def test_the_wheel_carries_the_page_of_these_sources(wheelhouse: Path) -> None:
     assert page[".source"].decode().strip() == build_dashboard.content_hash()
     html = page["index.html"].decode()
     assert '<meta name="csp-nonce" content="__CSP_NONCE__"' in html
+    assert '<meta name="farhand-program" content="__FARHAND_PROGRAM__"' in html
     # The mark of the tab is the one thing that lies in the document itself, as a picture.
     named = re.findall(r'(?:src|href)="((?!data:image/svg)[^"]+)"', html)
     assert named

@@ -1,5 +1,6 @@
 """The page and its files, for everybody: they hold no data, that comes from the API."""
 
+import html
 import secrets
 from typing import Annotated, Final
 
@@ -14,6 +15,7 @@ from farhand_control_plane.api.waiting_page import (
     WAITING_SCRIPT_NAME,
     waiting_page,
 )
+from farhand_control_plane.own_program import for_strangers
 from farhand_shared.errors import NotFound
 
 router = APIRouter(include_in_schema=False)
@@ -24,6 +26,7 @@ _Services = Annotated[Services, Depends(services_of)]
 VIEWS: Final = ("/", "/chat", "/machines", "/tickets", "/tickets/{ticket_id}", "/sign-in")
 _METHODS: Final = ["GET", "HEAD"]
 _NONCE_PLACE: Final = "__CSP_NONCE__"
+_PROGRAM_PLACE: Final = "__FARHAND_PROGRAM__"
 _ASSET_CACHED_S: Final = 365 * 24 * 3600
 
 
@@ -32,7 +35,9 @@ async def show_view(services: _Services) -> Response:
     nonce = secrets.token_urlsafe(16)
     index = await services.page.index()
     if index is not None:
-        return HTMLResponse(index.replace(_NONCE_PLACE, nonce), headers=_headers(nonce))
+        program = html.escape(for_strangers(), quote=True)
+        shown = index.replace(_NONCE_PLACE, nonce).replace(_PROGRAM_PLACE, program)
+        return HTMLResponse(shown, headers=_headers(nonce))
     text = waiting_page(nonce, services.page.why_failed())
     headers = {**_headers(nonce), "Retry-After": str(LOOK_AGAIN_S)}
     return HTMLResponse(text, status_code=503, headers=headers)

@@ -3,6 +3,8 @@
 import html
 from typing import Final
 
+from farhand_control_plane.own_program import for_strangers
+
 LOOK_AGAIN_S: Final = 2
 
 # Not a built one: those have a hash in their names.
@@ -56,20 +58,29 @@ pre {{ white-space: pre-wrap; overflow-wrap: anywhere }}
 _BEING_BUILT: Final = """\
 <p>Farhand itself is running. This page appears by itself as soon as it is ready; the first build
 takes a minute or so.</p>
-<p>Meanwhile, in a terminal: <code>farhand chat</code></p>"""
+<p>Meanwhile, in a terminal: <code>{program} chat</code></p>"""
 
 _FAILED: Final = """\
-<p>Farhand itself is running; in a terminal, <code>farhand chat</code> talks to it. Once the cause
-below is gone, start <code>farhand up</code> again; this page appears by itself.</p>
+<p>Farhand itself is running; in a terminal, <code>{program} chat</code> talks to it. Once the cause
+below is gone, start <code>{program} up</code> again; this page appears by itself.</p>
 <pre>{reason}</pre>"""
+
+_IN_CHECKOUT: Final = """\
+<p>Commands are as they are typed in the folder of Farhand's checkout.</p>"""
 
 
 def waiting_page(nonce: str, reason: str) -> str:
     """Return a document that says what is waited for; ``reason``: why it failed, empty if not."""
+    program = for_strangers()
+    body = (_FAILED if reason else _BEING_BUILT).format(
+        program=html.escape(program), reason=html.escape(reason)
+    )
+    if program != "farhand":
+        body = f"{body}\n{_IN_CHECKOUT}"
     return _DOCUMENT.format(
         nonce=nonce,
         look_again_s=LOOK_AGAIN_S,
         script=WAITING_SCRIPT_NAME,
         title="The page could not be built" if reason else "The page is being built",
-        body=_FAILED.format(reason=html.escape(reason)) if reason else _BEING_BUILT,
+        body=body,
     )

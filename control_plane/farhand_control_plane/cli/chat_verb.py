@@ -10,10 +10,10 @@ from farhand_control_plane.client import conversation
 from farhand_control_plane.client.api import Api, Target, complaint
 from farhand_control_plane.client.conversation import Claims, Following
 from farhand_control_plane.client.screen import MutedScreen, PromptScreen, TerminalScreen
+from farhand_control_plane.own_program import farhand
 from farhand_shared.errors import FarhandError, InvalidInput
 from farhand_shared.ids import new_id
 
-_LEFT = "Not followed any longer; the work goes on: farhand tickets list"
 _MAIN = "main"  # the conversation when none is named
 
 
@@ -27,7 +27,7 @@ def chat(text: str | None, *, conversation_name: str, machine: str | None) -> in
         return talk.with_a_person() if sys.stdin.isatty() else talk.with_a_program()
     if not text.strip():
         raise InvalidInput('cannot send: the message is empty; farhand chat "TEXT"')
-    again = "farhand chat"
+    again = f"{farhand()} chat"
     if conversation_name != _MAIN:
         again += f" --conversation {shlex.quote(conversation_name)}"
     try:
@@ -41,8 +41,12 @@ def chat(text: str | None, *, conversation_name: str, machine: str | None) -> in
             answer_with=again,
         )
     except KeyboardInterrupt:
-        note(_LEFT)
+        note(_left())
         return 130
+
+
+def _left() -> str:
+    return f"Not followed any longer; the work goes on: {farhand()} tickets list"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,7 +111,7 @@ class _Talk:
             for sent in self._sent:
                 sent.over.wait()
         except KeyboardInterrupt:
-            note(_LEFT)
+            note(_left())
             return 130
         return self._status()
 
@@ -142,7 +146,7 @@ class _Talk:
         for sent in left:
             sent.screen.mute()
         if left:
-            self._screen.progress(_LEFT)
+            self._screen.progress(_left())
         self._sent.clear()
         return bool(left)
 

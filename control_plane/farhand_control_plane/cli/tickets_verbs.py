@@ -13,6 +13,7 @@ from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
 from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.domain.words import Stage
+from farhand_control_plane.own_program import farhand
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import is_id
 
@@ -66,10 +67,10 @@ def list_(
             )
             for one in page["items"]
         ],
-        'No ticket yet. Ask for something: farhand chat "run uname -a on MACHINE"',
+        f'No ticket yet. Ask for something: {farhand()} chat "run uname -a on MACHINE"',
     )
     if page["next_cursor"]:
-        note(f"More: farhand tickets list --cursor {page['next_cursor']}")
+        note(f"More: {farhand()} tickets list --cursor {page['next_cursor']}")
 
 
 def _stage(one: dict[str, Any]) -> str:  # one: JSON
@@ -123,10 +124,10 @@ def show_one(ticket: Id, as_json: Json = False) -> None:
     for report in one["reports"]:
         show(f"report     {report['kind']}, {when(report['created_at'])}: {report['text']}")
         if report["accept"]:
-            show(f"to accept  {report['accept']}; farhand tickets accept {short(one['id'])}")
+            show(f"to accept  {report['accept']}; {farhand()} tickets accept {short(one['id'])}")
     if one["needs"] in ("blocked", "failed"):
-        show(f"next       farhand tickets stop {short(one['id'])} closes it; to have it done after")
-        show("           all, ask again in the chat")
+        show(f"next       {farhand()} tickets stop {short(one['id'])} closes it; to have it done")
+        show("           after all, ask again in the chat")
     for question in one["questions"]:
         show(f"question   {question['text']}")
         for line in (*options_of(question), f"  {how_to_answer(question)}"):
@@ -149,7 +150,8 @@ def _show_stream(stream: dict[str, Any], name: str) -> None:  # stream: JSON
         for line in part.splitlines():
             show(f"    {line}")
         if omitted:
-            show(f"    … {omitted:,} bytes not shown; farhand tickets watch shows what was kept …")
+            kept = f"{farhand()} tickets watch shows what was kept"
+            show(f"    … {omitted:,} bytes not shown; {kept} …")
 
 
 @app.command(cls=Verb)

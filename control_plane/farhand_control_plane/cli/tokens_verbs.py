@@ -8,6 +8,7 @@ from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import api, note, settings, show, show_json, table, when
 from farhand_control_plane.client.api import segment
 from farhand_control_plane.domain.access import Scope
+from farhand_control_plane.own_program import farhand
 
 app = group("See, make and revoke API tokens.")
 
@@ -34,7 +35,7 @@ def list_(as_json: Json = False) -> None:
             )
             for one in page["items"]
         ],
-        "No token. Make one: farhand tokens create NAME --scope read",
+        f"No token. Make one: {farhand()} tokens create NAME --scope read",
     )
 
 

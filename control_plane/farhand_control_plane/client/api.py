@@ -64,7 +64,7 @@ def find_target(settings: Settings) -> Target:
         except (OSError, ValueError, KeyError):
             raise NotFound(
                 f"cannot find a server: none runs in {settings.home}; "
-                "start one with farhand up, or set FARHAND_URL and FARHAND_TOKEN"
+                f"start one with {_this_program()} up, or set FARHAND_URL and FARHAND_TOKEN"
             ) from None
     else:
         url = settings.url
@@ -75,11 +75,17 @@ def find_target(settings: Settings) -> Target:
         except OSError as error:
             raise NotFound(
                 f"cannot read the local token {settings.token_file}: {error.strerror}; "
-                "set FARHAND_TOKEN, or start farhand up again, which writes it"
+                f"set FARHAND_TOKEN, or start {_this_program()} up again, which writes it"
             ) from None
     if token is None:
         raise NotFound("cannot talk to FARHAND_URL without a token; set FARHAND_TOKEN")
     return Target(url=url, token=token, this_machine=local.get("machine_id"))
+
+
+def _this_program() -> str:
+    from farhand_control_plane.own_program import farhand  # for an error only: not on the hot path
+
+    return farhand()
 
 
 class Api:

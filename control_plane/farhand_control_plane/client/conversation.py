@@ -14,6 +14,7 @@ from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import Screen
 from farhand_control_plane.client.story import Story
 from farhand_control_plane.domain.plain_words import end_words
+from farhand_control_plane.own_program import farhand
 from farhand_shared.command import TERMINAL
 from farhand_shared.errors import Unavailable
 
@@ -141,7 +142,7 @@ class Following:
         finally:
             self.under_way.set()
         raise Unavailable(
-            "cannot follow the conversation: the server ended it; see farhand tickets list"
+            f"cannot follow the conversation: the server ended it; see {farhand()} tickets list"
         )
 
     # ── events ──────────────────────────────────────────────────────────────────────────────────
@@ -265,7 +266,9 @@ class Following:
         if not self._give_up_at or time.monotonic() < self._give_up_at:
             return None
         if self._ending:
-            self._screen.progress("its machine has not proved the end yet; farhand tickets show")
+            self._screen.progress(
+                f"its machine has not proved the end yet; {farhand()} tickets show"
+            )
             return 1
         self._screen.progress(f"closed as {self._story.verdict}, without a word")
         return 0
@@ -324,7 +327,7 @@ def how_to_answer(question: dict[str, Any], answer_with: str = "") -> str:  # qu
     example = question["options"][0] if question["options"] else "…"
     about = short(question["ticket_id"] or question["id"])
     here = f'{answer_with} "{example}", or ' if answer_with else ""
-    return f'to answer: {here}farhand tickets answer {about} "{example}"'
+    return f'to answer: {here}{farhand()} tickets answer {about} "{example}"'
 
 
 def short(identifier: str) -> str:

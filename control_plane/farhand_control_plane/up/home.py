@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from farhand_control_plane.own_program import farhand
 from farhand_shared.errors import Conflict, Unavailable
 
 _WAIT_FOR_THE_LAST_ONE_S: Final = 30.0
@@ -95,7 +96,7 @@ def _second(home: Path, said: dict[str, Any]) -> str:  # said: JSON
         return f"cannot start: farhand is already starting in {home}{who}; wait for it"
     return (
         f"cannot start: farhand already runs in {home}{who} at {said['url']}; "
-        "talk to it with farhand chat, or stop it with Ctrl-C where it runs"
+        f"talk to it with {farhand()} chat, or stop it with Ctrl-C where it runs"
     )
 
 

@@ -23,11 +23,13 @@ from farhand_control_plane.client import conversation
 from farhand_control_plane.client.api import Api, Target
 from farhand_control_plane.client.screen import TerminalScreen
 from farhand_control_plane.config import Settings
+from farhand_control_plane.own_program import farhand
 from farhand_control_plane.up import enrol
 from farhand_control_plane.up.children import Child
 from farhand_control_plane.up.enrol import OwnMachine, daemon_command
 from farhand_control_plane.up.home import HomeLock, inherited_lock, prepare, wait_until_free
 from farhand_control_plane.up.page import PageBuild, builder
+from farhand_control_plane.up.told import where_lines
 from farhand_shared.errors import FarhandError, Unavailable
 from farhand_shared.ids import new_id
 from farhand_shared.redact import Secret
@@ -277,19 +279,18 @@ class Parent:
     def _tell_where(self) -> None:
         assert self._own is not None  # noqa: S101  # called when it is known
         lines = [
-            f"Farhand runs at {self._where['url']} (home: {self._settings.home})",
-            f"This machine is {self._own.name}; the agent runs commands here as "
-            f"{getpass.getuser()}, without a sandbox. To narrow that, edit "
-            f"{self._settings.daemon_home / 'machine.toml'}",
-        ]
-        if not self._settings.model_base_url:
-            lines.append(
-                "No language model is set: the built-in planner understands 'run CMD on MACHINE' "
-                "and little else. Set FARHAND_MODEL_BASE_URL and FARHAND_MODEL to have one."
+            *where_lines(
+                self._settings,
+                url=self._where["url"],
+                http_port=self._where["http_port"],
+                machine=self._own.name,
+                user=getpass.getuser(),
             )
+        ]
         lines.append(self._sign_in_line())
         lines.append(
-            'Or talk to it in another terminal: farhand chat "run uname -a on this machine"'
+            f"Or talk to it in another terminal: {farhand(self._environ)} chat "
+            '"run uname -a on this machine"'
         )
         lines.append("Ctrl-C stops everything.")
         for line in lines:
@@ -298,11 +299,12 @@ class Parent:
     def _sign_in_line(self) -> str:
         """Return the one-time link; nothing follows it in its line, so terminals know its end."""
         assert self._api is not None  # noqa: S101  # after the start
+        again = f"{farhand(self._environ)} sign-in"
         try:
             made = self._api.post("/v1/sign-in/links")
         except FarhandError as error:  # no reason to stop what runs
-            return f"No sign-in link could be made ({error}); try: farhand sign-in"
-        note = "works once, within 15 minutes; another one: farhand sign-in"
+            return f"No sign-in link could be made ({error}); try: {again}"
+        note = f"works once, within 15 minutes; another one: {again}"
         if not (PAGE_FOLDER / "index.html").exists():  # it is begun after this is said
             note += "; the page is built first, and then appears by itself"
         return f"Open the page: {made['url']}\n  ({note})"

@@ -7,6 +7,7 @@ import { CopyLine } from "../ui/CopyLine.tsx";
 import { ErrorLine } from "../ui/ErrorState.tsx";
 import { useTitle } from "../ui/PageHeader.tsx";
 import { Logo } from "./Logo.tsx";
+import { isInCheckout, program } from "./program.ts";
 import classes from "./SignInPage.module.css";
 
 type SignedOut = Exclude<Session, { state: "signed_in" }>;
@@ -35,6 +36,7 @@ export function SignInPage({ session }: { session: SignedOut }) {
 }
 
 function SignInHelp({ reason }: { reason: string | null }) {
+  const name = program();
   const [link, setLink] = useState("");
   const [wrong, setWrong] = useState<Error | null>(null);
 
@@ -57,7 +59,14 @@ function SignInHelp({ reason }: { reason: string | null }) {
         On the computer that runs Farhand, ask for a link and open it in this browser. A link works
         once, within 15 minutes.
       </p>
-      <CopyLine label="Command to run there" value="farhand sign-in" />
+      <CopyLine
+        label={
+          isInCheckout(name)
+            ? "Command to run there, in the checkout's folder"
+            : "Command to run there"
+        }
+        value={`${name} sign-in`}
+      />
       <form onSubmit={open} className={classes["paste"]}>
         <TextInput
           label="Or paste the link here"

@@ -234,3 +234,21 @@ async def test_what_is_stored_compressed_is_what_was_built(folder) -> None:
     assert asset is not None
     assert asset.compressed is not None
     assert gzip.decompress(asset.compressed) == SCRIPT
+
+
+@pytest.mark.parametrize("program", ["farhand", ".venv/bin/farhand"])
+async def test_every_document_says_how_the_program_is_called_here(
+    client, folder, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    for module in ("page", "waiting_page"):
+        monkeypatch.setattr(f"farhand_control_plane.api.{module}.for_strangers", lambda: program)
+    waiting = (await client.get("/")).text
+    assert f"<code>{program} chat</code>" in waiting
+    assert ("in the folder of Farhand's checkout" in waiting) is (program != "farhand")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.with_name("_page.failed").write_text("no {network} <here>")
+    failed = (await client.get("/")).text
+    assert f"<code>{program} up</code>" in failed
+    assert "no {network} &lt;here&gt;" in failed
+    build(folder, '<meta name="farhand-program" content="__FARHAND_PROGRAM__">')
+    assert (await client.get("/")).text == f'<meta name="farhand-program" content="{program}">'
