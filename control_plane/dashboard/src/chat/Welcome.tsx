@@ -33,7 +33,7 @@ export function Welcome({ onChoose }: { onChoose: (text: string) => void }) {
           {machines.length === 0
             ? "There is no machine yet. "
             : "It may also be done on another computer. "}
-          <Link to="/machines" search={{ add: true }}>
+          <Link className={classes["link"]} to="/machines" search={{ add: true }}>
             Add a machine
           </Link>
         </p>
