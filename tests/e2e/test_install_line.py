@@ -23,6 +23,7 @@ import pytest
 
 from tests.e2e.conftest import _python_for as python_for
 from tests.e2e.system import PATIENCE_S, Running, System, User, until
+from tests.fakes.fake_service_manager import FakeServiceManager
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
@@ -87,8 +88,15 @@ class Computer:
 
     def __init__(self, system: System, url: str, folder: Path, wheels: Path) -> None:
         self.system, self.url, self.folder, self.user = system, url, folder, system.user
+        # Nothing here may become a service of the computer that runs the tests.
+        self.services = FakeServiceManager.make(
+            folder / "services", python=python_for(system.user.name)
+        )
+        self.services.say(system=False, session=False)
+        for path in (self.services.folder, *self.services.folder.rglob("*")):
+            os.chown(path, system.user.uid, system.user.gid)
         self._environ = {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "PATH": f"{self.services.tools}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(folder),
             "LANG": "C.UTF-8",
             "PYTHON": python_for(system.user.name),
@@ -193,9 +201,8 @@ def test_the_line_takes_a_computer_to_its_first_output(
     questions = [line for line in terminal.shown.splitlines() if line.rstrip().endswith("?")]
     assert questions == []
     assert "WARNING" not in terminal.shown
-    # No systemd runs where these tests do: it noticed by itself, and said so in one line.
+    # No service manager runs here: it noticed by itself, and said so in one line.
     (why,) = [line for line in terminal.shown.splitlines() if "no service is made: " in line]
-    assert "systemd" in why
     assert "; the daemon runs until Ctrl-C; to start it again: " in why
     link = computer.folder / ".local" / "bin" / "farhandd"
     assert link.readlink() == computer.programs / "current" / "bin" / "farhandd"
@@ -315,6 +322,34 @@ def test_a_revoked_machine_is_enrolled_anew_by_the_same_line(
     until("it is online", lambda: computer.presence(again) == "online")
     terminal.types("\x03")
     terminal.ended()
+
+
+def test_where_systemd_runs_a_service_is_made_and_the_line_ends(
+    computer: Computer, added: tuple[Terminal, str]
+) -> None:
+    if computer.user.uid == 0:
+        pytest.skip("as root it would be a unit of the computer that runs the tests")
+    computer.services.say(system=True, session=True)
+    made = computer.code()
+    terminal = computer.line(f"{made['install_line']} -s -- --home 'a served home'")
+    name = computer.enrols(terminal, made["code"])
+    assert terminal.ended() == 0, terminal.shown
+    assert "The daemon runs as a service of systemd --user, farhandd-" in terminal.shown
+    (unit,) = (computer.folder / ".config" / "systemd" / "user").glob("farhandd-*.service")
+    assert ["systemctl", "--user", "restart", unit.name] in computer.services.calls()
+    # The fake starts nothing: its command line does, read as systemd reads it.
+    words = re.search(r"^ExecStart=/bin/sh -c '.*?' (.*)$", unit.read_text(), re.MULTILINE)
+    assert words is not None
+    daemon = computer.line(words[1])
+    until("it is online", lambda: computer.presence(name) == "online")
+    done = computer.line(
+        f"'{computer.programs}/current/bin/farhandd' uninstall --yes --home 'a served home'"
+    )
+    assert done.ended() == 0, done.shown
+    daemon.ended()
+    assert not unit.exists()
+    assert not (computer.folder / "a served home").exists()
+    computer.services.say(system=False, session=False)
 
 
 def test_uninstall_asks_and_leaves_nothing_of_the_last_machine(computer: Computer) -> None:

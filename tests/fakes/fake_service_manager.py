@@ -76,14 +76,18 @@ class FakeServiceManager:
 
     @classmethod
     def make(
-        cls, folder: Path, *, names: Iterable[str] = ("systemctl", "loginctl", "launchctl")
+        cls,
+        folder: Path,
+        *,
+        names: Iterable[str] = ("systemctl", "loginctl", "launchctl"),
+        python: str = sys.executable,
     ) -> "FakeServiceManager":
+        """``python``: what runs them, where another account shall be able to."""
         fake = cls(folder)
         fake.tools.mkdir(parents=True)
-        python = os.path.realpath(sys.executable)
         for name in names:
             program = fake.tools / name
-            program.write_text(_PROGRAM.format(python=python, folder=str(folder)))
+            program.write_text(_PROGRAM.format(python=os.path.realpath(python), folder=str(folder)))
             program.chmod(0o755)
         fake.say(
             system=True, session=True, linger=False, may_linger=True, active=[], enabled=[],

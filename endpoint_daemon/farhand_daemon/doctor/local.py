@@ -115,7 +115,9 @@ def daemon(pid: int | None, last: DaemonStatus | None, server_says: str) -> Chec
     if pid is None and last is not None and last.state == "ended":
         return bad("daemon", f"it has ended: {last.reason} ({last.bye})", way_back(last.bye))
     if pid is None:
-        return bad("daemon", "it is not running", "start it with farhandd run")
+        return bad(
+            "daemon", "it is not running", "start it: farhandd service install or farhandd run"
+        )
     if last is None or last.state != "connected":
         reason = "" if last is None or not last.reason else f": {last.reason}"
         state = "starting" if last is None else last.state

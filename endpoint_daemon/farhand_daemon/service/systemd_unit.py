@@ -35,7 +35,7 @@ def render_unit(spec: ServiceSpec) -> str:
         "TimeoutStopSec=30",
         # One command out of memory must not take the others and the daemon with it.
         "OOMPolicy=continue",
-        # The daemon makes a control group per command.
+        # The control group is ours to divide among commands.
         "Delegate=yes",
         "Restart=on-failure",
         f"RestartPreventExitStatus={EXIT_MISUSE} {EXIT_NOT_WANTED}",

@@ -3,6 +3,10 @@
 What the fakes do not model is said where they are made. Real systemd and launchd are not tried.
 """
 
+import os
+import pwd
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -248,3 +252,26 @@ def test_the_service_starts_by_the_link_that_updates_move(tmp_path: Path) -> Non
     (tmp_path / "current").symlink_to(version)
     assert program_of(version, python) == (str(tmp_path / "current" / "bin" / "farhandd"),)
     assert program_of(tmp_path / "elsewhere", python) == (str(python), "-m", "farhand_daemon")
+
+
+def test_without_a_home_variable_the_account_database_says_where(tmp_path: Path) -> None:
+    """A service of the system is started without HOME; nothing may land in its working folder."""
+    program = (
+        "from farhand_daemon.paths import find_home\n"
+        "from farhand_daemon.service.manager import spec_for, this_host\n"
+        "home = find_home(None, {})\n"
+        "spec = spec_for(home, this_host())\n"
+        "print(home.root, spec.account_home, spec.unit, sep='\\n')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PATH": os.defpath},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    home, account_home, unit = done.stdout.splitlines()
+    assert account_home == pwd.getpwuid(os.getuid()).pw_dir
+    assert home.startswith(f"{account_home}/")
+    assert unit == "farhandd.service"
