@@ -103,9 +103,16 @@ def work(seed: int, number: int, record: Path) -> Work:
 class Faults:
     """Chooses what breaks next and breaks it."""
 
-    def __init__(self, stage: "Stage", seed: int, lock: threading.Lock, over: threading.Event):
+    def __init__(
+        self,
+        stage: "Stage",
+        options: argparse.Namespace,
+        lock: threading.Lock,
+        over: threading.Event,
+    ) -> None:
         self._stage = stage
-        self._chance = random.Random(f"{seed}/faults")
+        self._chance = random.Random(f"{options.seed}/faults")
+        self._longest_s = options.minutes * 60 / 6  # a short run is not one long fault
         self._lock = lock
         self._over = over
         self.counts: Counter[str] = Counter()
@@ -141,9 +148,12 @@ class Faults:
             print(f"{time.strftime('%T')} {name}", file=sys.stderr, flush=True)
             self._kinds[name][1]()
 
+    def _wait(self, seconds: float) -> None:
+        self._over.wait(min(seconds, self._longest_s))
+
     def _for_a_while(self, begin: Callable[[], object], least_s: float, most_s: float) -> None:
         begin()
-        self._over.wait(self._chance.uniform(least_s, most_s))
+        self._wait(self._chance.uniform(least_s, most_s))
         self._stage.link.heal()
 
     def _cut_and_refuse(self) -> None:
@@ -166,7 +176,7 @@ class Faults:
     def _daemon_sleeps(self) -> None:
         assert self._stage.daemon is not None, "it was started"
         self._stage.daemon.send_signal(signal.SIGSTOP)
-        self._over.wait(self._chance.choice([2.0, 8.0, 30.0]))
+        self._wait(self._chance.choice([2.0, 8.0, 30.0]))
         self._stage.daemon.send_signal(signal.SIGCONT)
 
     def _clock_jumps(self) -> None:
@@ -180,7 +190,7 @@ class Faults:
 
     def _disk(self, left_bytes: int) -> None:
         self._stage.fill_disk(left_bytes)
-        self._over.wait(self._chance.uniform(1, 6))
+        self._wait(self._chance.uniform(1, 6))
         self._stage.empty_disk()
 
     def _kill_both(self) -> None:
@@ -207,7 +217,7 @@ class Soak:
         }
         self._said: dict[str, Said] = {}
         self._mended: Counter[str] = Counter()
-        self.faults = Faults(stage, options.seed, self._lock, self._over)
+        self.faults = Faults(stage, options, self._lock, self._over)
 
     def run(self) -> Report:
         """Run it all and return what was found."""
@@ -414,6 +424,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--commands", type=int, default=2000)
     parser.add_argument("--clients", type=int, default=12, help="commands in flight at once")
     options = parser.parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):  # either way nothing is left behind
+        signal.signal(number, signal.default_int_handler)
     sys.path.insert(0, str(ROOT))  # its stage is the tests'
     from tests.simulation.stage import stage
 
