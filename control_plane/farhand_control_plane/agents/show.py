@@ -12,11 +12,14 @@ from farhand_shared.link_events import Stream
 # What of a command's output goes inline; the rest is read with a tool, by offset.
 HEAD_BYTES = 3_000
 TAIL_BYTES = 5_000
+_REPOSITORIES_SHOWN = 30  # of a machine; a selector finds the others too
 
 
 def machine(view: MachineView) -> str:
     """Return a machine as a block: enough to choose by."""
     facts = view.facts
+    labels = sorted(view.labels.items())
+    remotes = list(dict.fromkeys(str(one["remote"]) for one in facts.get("repositories", ())))
     return render(
         "machine",
         name=view.name,
@@ -25,6 +28,8 @@ def machine(view: MachineView) -> str:
         trust_level=view.trust_level,
         os=facts.get("os"),
         arch=facts.get("arch"),
+        labels=" ".join(f"{name}={value}" if value else name for name, value in labels) or None,
+        repositories=" ".join(remotes[:_REPOSITORIES_SHOWN]) or None,
         running=view.running or None,
         queued=view.queued or None,
     )

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from farhand_control_plane.agents import show
 from farhand_control_plane.agents.model_agent import ModelAgent, prompt
+from farhand_control_plane.agents.placing import machine_for
 from farhand_control_plane.agents.toolbox import (
     Arguments,
     CallSite,
@@ -16,12 +17,11 @@ from farhand_control_plane.agents.toolbox import (
 )
 from farhand_control_plane.db import commands, intake, machines, outbox, output, questions, tickets
 from farhand_control_plane.db.intake import TriggerView
-from farhand_control_plane.db.machines import MachineView
+from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.machine_names import the_one_named
-from farhand_control_plane.domain.words import QuestionState, ReportKind
+from farhand_control_plane.domain.words import MachineStatus, QuestionState, ReportKind
 from farhand_control_plane.engine.contract import (
     InboxMessage,
     Json,
@@ -54,7 +54,10 @@ class Start(Arguments):
     """Run a shell command on a machine. Answers with its result when it ends within seconds;
     otherwise it goes on in the background and its end arrives later."""
 
-    machine: str = Field(description="the machine's name")
+    machine: str = Field(
+        description="the machine's name; or what it must have, all of it, such as: os=linux gpu "
+        "repo:acme/web tool:docker>=24 label=build cpu>=8 memory>=16G"
+    )
     command: str = Field(description="given to /bin/sh -c as it is")
     cwd: str | None = Field(default=None, description="absolute; default: the owner's home")
     timeout_s: int = Field(default=EXECUTION_TIMEOUT_DEFAULT_MS // 1000, ge=1, le=7 * 86_400)
@@ -152,14 +155,10 @@ class WorkerAgent(ModelAgent):
     async def _start(self, site: CallSite, args: Start) -> Outcome:
         ticket = await _ticket(site)
         usable = await _usable(site.tx, site.ref, ticket)
-        meant = the_one_named(args.machine, (m.name for m in usable))
-        machine = next((m for m in usable if m.name == meant), None)
-        if machine is None:
-            names = ", ".join(m.name for m in usable) or "none"
-            return failed(
-                "unknown_machine",
-                f"no machine named {args.machine!r} may be used; there are: {names}",
-            )
+        machine = machine_for(args.machine, usable, ticket.row.requester_member_id)
+        if isinstance(machine, ToolDone):
+            return machine
+        here = machine.presence is Presence.ONLINE and machine.status is not MachineStatus.PAUSED
         enqueued = await commands.enqueue(
             site.tx,
             commands.NewCommand(
@@ -185,7 +184,11 @@ class WorkerAgent(ModelAgent):
             waits_for=f"command:{enqueued.command_id}:done",
             wait_s=self._inline_wait_s,
             otherwise=render(
-                "command", id=enqueued.command_id, machine=machine.name, state="started"
+                "command",
+                id=enqueued.command_id,
+                machine=machine.name,
+                state="started" if here else "queued",
+                waits_for=None if here else machine.name,
             ),
         )
 

@@ -8,6 +8,7 @@ for only when no online one fits.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from farhand_control_plane.domain.machine_names import the_one_named
 from farhand_control_plane.domain.selector import (
     COMPARE,
     SIZES,
@@ -82,6 +83,10 @@ class Placement:
 
 def place(selector: Selector, candidates: Sequence[Candidate]) -> Placement:
     """Return the choice, and each machine's why or why not."""
+    if isinstance(selector, Named):
+        # As everywhere else a name may be written in another case.
+        meant = the_one_named(selector.name, [candidate.name for candidate in candidates])
+        selector = selector if meant is None else Named(name=meant)
     judged = [(candidate, _judge(selector, candidate)) for candidate in candidates]
     judged.sort(key=lambda pair: _rank(*pair))
     machines = tuple(answer for _, answer in judged)

@@ -271,6 +271,46 @@ async def test_a_model_service_drives_the_same_job(open_office: OpenOffice) -> N
     assert len(machine.starts) == 1
 
 
+async def test_work_that_only_an_offline_machine_fits_waits_for_it_and_starts_by_itself(
+    open_office: OpenOffice,
+) -> None:
+    worker = _WorkOnIt(
+        ("start", json.dumps({"machine": "label=fast", "command": "x"})),
+        ("start", json.dumps({"machine": "label=build os=linux", "command": "echo 42"})),
+        ("report", json.dumps({"kind": "ready", "text": "It is 42."})),
+    )
+    async with fake_model([worker]) as model:
+        office = await open_office(
+            ModelService(model="scripted", base_url=model.base_url), inline_wait_s=0.2
+        )
+        box = await office.lab.machine(office.replica, "box")
+        other = await office.lab.machine(office.replica, "other")
+        box.labels = (("build", ""),)
+        async with office.lab.daemon(box, office.replica):
+            pass  # it told what it has, and went
+        async with office.lab.daemon(other, office.replica):
+            await office.say("compute the answer")
+
+            async def waiting() -> bool:
+                return [
+                    m.name
+                    for view in await office.tickets()
+                    for m in view.row.machines
+                    if m.waiting
+                ] == ["box"]
+
+            await office.until(waiting)
+            assert not other.starts
+            async with office.lab.daemon(box, office.replica):
+                await office.hears("the answer is 42")
+        assert len(box.starts) == 1
+        assert not other.starts, "the work never moves"
+    shown = json.dumps(model.requests)
+    assert "it has no label fast" in shown
+    rows = await office.lab.sql("select 1 from events where kind = 'command_waiting'")
+    assert len(rows) == 1, "the person is told once"
+
+
 async def test_a_message_that_the_service_refuses_is_parked_and_the_others_go_on(
     open_office: OpenOffice,
 ) -> None:
@@ -304,8 +344,9 @@ async def test_a_message_that_the_service_refuses_is_parked_and_the_others_go_on
 class _WorkOnIt:
     """A model that answers by what it is shown; as a Worker it errs twice before it is right."""
 
-    def __init__(self) -> None:
-        self._worker_calls = [
+    def __init__(self, *worker_calls: tuple[str, str]) -> None:
+        """``worker_calls``: other calls than those."""
+        self._worker_calls = list(worker_calls) or [
             ("start", "{not json"),
             ("start", json.dumps({"machine": "elsewhere", "command": "x"})),
             ("start", json.dumps({"machine": "box", "command": "echo 42"})),
@@ -316,6 +357,8 @@ class _WorkOnIt:
         role = request["messages"][0]["content"].splitlines()[0]
         last = request["messages"][-1]
         if "Worker" in role:
+            if 'state="queued"' in last["content"]:
+                return Reply()  # its end will come
             return Reply(calls=[self._worker_calls.pop(0)]) if self._worker_calls else Reply()
         for block in parse(last["content"]) if last["role"] == "user" else ():
             if block.tag == "eval":

@@ -60,6 +60,8 @@ def test_a_named_machine_is_taken_whatever_else_there_is() -> None:
     )
     assert why(placement, "b") == ("another machine is named",)
     assert chosen("machine=id-a", busy) == "a"
+    assert chosen("machine=A", busy) == "a"
+    assert chosen("machine=A", busy, a_machine("A")) == "A"
 
 
 def test_an_offline_machine_with_the_repository_comes_before_an_online_one_without() -> None:
