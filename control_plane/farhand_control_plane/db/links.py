@@ -304,11 +304,22 @@ async def seen_by_holder(
     return None if row is None else row["seen_at"]
 
 
-async def release(tx: Tx, link: HeldLink) -> None:
+async def release(tx: Tx, link: HeldLink, *, heard_s_ago: float | None = None) -> None:
     """Say that the stream of this epoch is over; a newer one is not touched. Call it last.
 
-    Nobody is told twice that a machine is offline: not if ``expire`` has said so.
+    ``heard_s_ago``: when the machine was last heard on it; leases are renewed now and then only,
+    and "last seen" is looked at when it is away. Nobody is told twice that a machine is offline:
+    not if ``expire`` has said so.
     """
+    if heard_s_ago is not None:  # the machine's row first, as in ``take``
+        await tx.execute(
+            """
+            update machines
+               set seen_at = greatest(seen_at, farhand_now() - make_interval(secs => %s))
+             where instance_id = %s and machine_id = %s
+            """,
+            (heard_s_ago, link.instance_id, link.machine_id),
+        )
     cursor = await tx.execute(
         """
         with held as (

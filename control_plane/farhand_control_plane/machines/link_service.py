@@ -115,7 +115,7 @@ class LinkService:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         finally:
             link.leave()
-            await self._presence.release(link.held)
+            await self._presence.release(link)
 
     async def _admitted(self, presented: Presented, hello: Hello) -> Holding | Bye:
         """Admit a stream; what was taken for one that ended meanwhile is given back."""

@@ -59,13 +59,15 @@ class Presence:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._connection.close()
 
-    async def release(self, held: HeldLink) -> None:
-        """Say that a stream is over; a newer epoch is left alone. Never raises.
+    async def release(self, link: MachineLink) -> None:
+        """Say that a stream is over and when it was last heard; a newer epoch is left alone.
 
-        It is said also when the caller is cancelled: gRPC cancels a handler whose client is gone,
-        and that is just when it gets here.
+        Never raises. It is said also when the caller is cancelled: gRPC cancels a handler whose
+        client is gone, and that is just when it gets here.
         """
-        await asyncio.shield(self._see_through(self._release(held), "release-link"))
+        heard_s_ago = time.monotonic() - link.session.last_heard_at
+        releasing = self._release(link.held, heard_s_ago)
+        await asyncio.shield(self._see_through(releasing, "release-link"))
 
     def give_back(self, admitting: "asyncio.Task[Holding | Bye]") -> None:
         """Release what an admission takes whose stream has ended while it was decided."""
@@ -79,10 +81,10 @@ class Presence:
         if isinstance(holding, Holding):
             await self._release(holding.held)
 
-    async def _release(self, held: HeldLink) -> None:
+    async def _release(self, held: HeldLink, heard_s_ago: float | None = None) -> None:
         try:
             async with self._database.transaction() as tx:
-                await links.release(tx, held)
+                await links.release(tx, held, heard_s_ago=heard_s_ago)
         except Unavailable as error:
             # Its lease ends by itself.
             _log.warning("cannot release the link of machine %s: %s", held.machine_id, error)

@@ -56,7 +56,9 @@ export function MachineCard({ machine }: { machine: Machine }) {
         ))}
         <div>
           <dt>Last seen</dt>
-          <dd>{machine.seen_at === null ? "never" : <Time at={machine.seen_at} as="ago" />}</dd>
+          <dd>
+            <LastSeen machine={machine} />
+          </dd>
         </div>
         {labels.length > 0 && (
           <div>
@@ -83,6 +85,12 @@ export function MachineCard({ machine }: { machine: Machine }) {
       <RevokeDialog machine={machine} opened={revoking} onClose={() => setRevoking(false)} />
     </article>
   );
+}
+
+/** When it was last heard; of one that is here the server stores that only now and then. */
+function LastSeen({ machine }: { machine: Machine }) {
+  if (machine.presence === "online") return "now";
+  return machine.seen_at === null ? "never" : <Time at={machine.seen_at} as="ago" />;
 }
 
 function SystemIcon({ machine }: { machine: Machine }) {

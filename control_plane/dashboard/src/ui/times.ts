@@ -39,10 +39,12 @@ export function countdown(ms: number): string {
   return `${Math.floor(h / 24)} d ${h % 24} h`;
 }
 
-/** Return how long ago, coarse: "just now", "4 min ago", "3 h ago", "6 d ago". */
+/** Return how long ago, coarse: "just now", "20 s ago", "4 min ago", "3 h ago", "6 d ago". */
 export function ago(at: Date, nowMs: number): string {
-  const min = Math.floor((nowMs - at.getTime()) / 60_000);
-  if (min < 1) return "just now";
+  const s = Math.floor((nowMs - at.getTime()) / 1000);
+  if (s < 10) return "just now";
+  if (s < 60) return `${Math.floor(s / 10) * 10} s ago`;
+  const min = Math.floor(s / 60);
   if (min < 60) return `${min} min ago`;
   const h = Math.floor(min / 60);
   return h < 48 ? `${h} h ago` : `${Math.floor(h / 24)} d ago`;

@@ -178,7 +178,9 @@ async def test_a_stream_cancelled_in_the_middle_of_a_statement_leaves_nobody_onl
     if where == "admitted":
         monkeypatch.setattr(Admission, "admit", lambda *a: held_up(admit(*a), after=True))
     else:
-        monkeypatch.setattr(links, "release", lambda *a: held_up(release(*a), after=False))
+        monkeypatch.setattr(
+            links, "release", lambda *a, **more: held_up(release(*a, **more), after=False)
+        )
     replica = await lab.replica()
     machine = await lab.machine(replica)
     daemon = FakeDaemon(machine)
@@ -192,3 +194,29 @@ async def test_a_stream_cancelled_in_the_middle_of_a_statement_leaves_nobody_onl
         await handler_ended.wait()
     go_on.set()
     await hears(lab, "enrolled", "confirmed", "online", "offline")
+
+
+async def seen_s_ago(lab, machine):
+    (row,) = await lab.sql(
+        "select extract(epoch from farhand_now() - seen_at)::float as ago from machines "
+        f"where machine_id = '{machine.machine_id}'"
+    )
+    return row["ago"]
+
+
+async def test_a_machine_that_goes_was_last_seen_when_it_was_last_heard(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica):
+        held = held_by(replica, machine)
+        # Leases are renewed now and then: what is stored is older than the machine's last word.
+        await lab.sql("update machines set seen_at = seen_at - interval '1 hour'")
+    await hears(lab, "enrolled", "confirmed", "online", "offline")
+    assert await seen_s_ago(lab, machine) < 30
+    await lab.sql("update machines set seen_at = seen_at - interval '1 hour'")
+    async with lab.database.transaction() as tx:
+        await links.release(tx, held, heard_s_ago=600)
+    assert 600 <= await seen_s_ago(lab, machine) < 630, "not when its end was noticed"
+    async with lab.database.transaction() as tx:
+        await links.release(tx, held, heard_s_ago=900)
+    assert await seen_s_ago(lab, machine) < 630, "a later word is not forgotten"
