@@ -209,7 +209,8 @@ def test_an_answer_in_ones_own_words_is_a_step_and_other_messages_name_no_ticket
     question.get_by_role("button", name="Answer", exact=True).click()
     expect(card(sitting, "echo worded-")).to_contain_text("Done")
     card(sitting, "echo worded-").get_by_role("link", name=re.compile("echo worded-")).click()
-    answer = sitting.page.get_by_role("listitem").filter(has_text="Answered")
+    steps = sitting.page.get_by_role("region", name="Steps")
+    answer = steps.get_by_role("listitem").filter(has_text="Answered")
     expect(answer).to_contain_text(SECOND)
 
 
@@ -225,7 +226,8 @@ def test_a_command_that_failed_is_no_success_in_card_list_and_detail(
     one.get_by_role("button", name="Fold the ticket").click()
     expect(one.get_by_role("status")).to_have_text("Exit 2")
     sitting.go("Tickets")
-    row = sitting.page.get_by_role("listitem").filter(has_text="echo broken-")
+    closed = sitting.page.get_by_role("region", name=re.compile("^Closed"))
+    row = closed.get_by_role("listitem").filter(has_text="echo broken-")
     expect(row).to_contain_text("Failed")
     expect(row).not_to_contain_text("Done")
     row.get_by_role("link").click()
