@@ -109,6 +109,20 @@ def whole_output(sitting: Sitting) -> str:
     return str(sitting.page.evaluate("navigator.clipboard.readText()"))
 
 
+def blank_above(log: Locator) -> float:
+    """How many pixels of the box lie empty above the first row that is drawn."""
+    return float(
+        log.evaluate(
+            """element => {
+              const rows = [...element.querySelectorAll('*')].filter(
+                each => each.children.length === 0 && each.textContent !== '');
+              const top = Math.min(...rows.map(row => row.getBoundingClientRect().top));
+              return Math.max(0, top - element.getBoundingClientRect().top);
+            }"""
+        )
+    )
+
+
 def card(sitting: Sitting, title: str) -> Locator:
     """The newest ticket of this title in the chat."""
     return sitting.page.get_by_role("article", name=re.compile(re.escape(title))).last
@@ -249,6 +263,12 @@ def test_a_replica_killed_during_live_output_loses_and_doubles_nothing(
     copied = whole_output(sitting).rstrip("\n").split("\n")
     assert copied == [f"line {number}" for number in range(1, 81)]
     sitting.away = False
+    # Opened when it is over: many rows come at once, into a box that had none.
+    card(sitting, "for i in").get_by_role("link").first.click()
+    expect(sitting.page.get_by_role("complementary", name="Why it exists")).to_be_visible()
+    expect(output(sitting)).to_contain_text("line 80")
+    assert blank_above(output(sitting)) < 20
+    sitting.go("Chat")
     # The page goes on as before: nothing was loaded again, and what is said now arrives once.
     sitting.say(f"run echo after-$((3 * 3)) on {SECOND}")
     expect(output(sitting)).to_contain_text("after-9")

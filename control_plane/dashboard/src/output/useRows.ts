@@ -48,7 +48,6 @@ interface Place {
   /** Where the bar is to be put. */
   target: number | null;
   offset: number;
-  viewport: number;
   /** Height of the list as drawn. */
   list: number;
   dropped: number;
@@ -62,7 +61,6 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
     known: 0,
     target: null,
     offset: 0,
-    viewport: 0,
     list: 0,
     dropped: 0,
     columns: 0,
@@ -76,7 +74,6 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
   const list = count * ROW_PX + 2 * PADDING_PX;
   const height = Math.min(list, visibleRows * ROW_PX + 2 * PADDING_PX);
   const physical = physicalHeight(list);
-  const viewport = place.viewport || height;
 
   // Rows that were dropped above what is read: the reader stays where they are.
   const { rows: dropped, after } = lines.dropped;
@@ -87,7 +84,8 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
     place.dropped = dropped;
   }
 
-  const at = follows ? physical - viewport : (place.target ?? place.known);
+  // The box gets its height with this draw: what it had before may have been a row.
+  const at = follows ? physical - height : (place.target ?? place.known);
   const offset = follows ? list - physical : place.offset;
   const seen = Math.max(0, Math.floor((at + offset - PADDING_PX) / ROW_PX));
   const first = Math.max(0, Math.min(seen, count) - SPARE_ROWS);
@@ -145,7 +143,6 @@ export function useRows(lines: LineBuffer, visibleRows: number): Rows {
     if (element === null) return;
     if (list > place.list) hand.grew(performance.now());
     place.list = list;
-    place.viewport = element.clientHeight;
     // The reader may have scrolled between the event and now: then the end is not forced on them.
     if (element.scrollTop < place.known - 1) {
       moved();
