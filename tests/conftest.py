@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import building
 import pytest
 
 from tests import servers
@@ -172,7 +173,11 @@ def wheelhouse() -> Path:
     if not (WHEELHOUSE / "complete").exists():
         pytest.skip(f"{WHEELHOUSE} is not filled: run scripts/test once")
     builder = ROOT / "scripts" / "build_wheels.py"
-    subprocess.run([sys.executable, builder, WHEELHOUSE], check=True, capture_output=True)
+    with building.locked(WHEELHOUSE):  # several processes of one test run want it
+        built = subprocess.run(
+            [sys.executable, builder, WHEELHOUSE], capture_output=True, text=True, check=False
+        )
+    assert built.returncode == 0, built.stdout + built.stderr
     return WHEELHOUSE
 
 

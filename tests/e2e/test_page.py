@@ -340,7 +340,7 @@ def test_what_a_command_writes_cannot_reach_the_page(sitting: Sitting, second: S
         b"\x1b[31mred\x1b[0m \xff\xfe \x9b31m\x00 end\n"
     )
     sitting.go("Chat")
-    title = sitting.page.title()
+    expect(sitting.page).to_have_title("Chat · Farhand")
     sitting.say(f"run cat {hostile.name} on {SECOND}")
     expect(output(sitting)).to_contain_text("end")
     shown = output(sitting).inner_text()
@@ -348,7 +348,7 @@ def test_what_a_command_writes_cannot_reach_the_page(sitting: Sitting, second: S
     assert "\ufffd" in shown
     assert "owned" not in shown
     assert output(sitting).get_by_role("link").count() == 0
-    assert sitting.page.title() == title
+    expect(sitting.page).to_have_title("Chat · Farhand")
     expect(output(sitting).get_by_text("red", exact=True)).to_be_visible()
 
 

@@ -13,11 +13,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from farhand_shared import pki
 from farhand_shared.enrolment_code import new_code
 from farhand_shared.errors import InvalidInput, NotAllowed
-from farhand_shared.ids import new_id
+from farhand_shared.ids import InstanceId, MachineId, new_id
 
 NOW = datetime(2026, 11, 30, 12, tzinfo=UTC)
-INSTANCE = new_id()
-MACHINE = pki.MachineIdentity(instance_id=INSTANCE, machine_id=new_id())
+# Fixed: they are in the names of tests, which every process of a run must call the same.
+INSTANCE = InstanceId("01a22e39-1983-7cba-bf26-ee61ce1306ca")
+MACHINE = pki.MachineIdentity(
+    instance_id=INSTANCE, machine_id=MachineId("01a22e39-48e5-7599-873f-8b368d6b5bcf")
+)
 REPLICA = pki.ReplicaIdentity(instance_id=INSTANCE, replica_id=new_id())
 ROOT = pki.create_root(INSTANCE, now=NOW)
 KEY = pki.new_private_key()

@@ -192,9 +192,30 @@ async def test_a_cut_body_is_resumed_from_offsets(lab):
         ("POST", "/v1/exec", b'{"machine": "fake", "script": "y"}', "exec", 503, "machine_offline"),
         ("POST", "/v1/exec", b'{"machine": "\\u0000", "script": ""}', "exec", 404, "not_found"),
         ("GET", "/v1/attempts/nonsense/output", b"", "exec", 404, "not_found"),
-        ("GET", f"/v1/attempts/{new_id()}/output", b"", "exec", 404, "not_found"),
-        ("GET", f"/v1/attempts/{new_id()}/output?stdout=-1", b"", "exec", 400, "invalid_input"),
-        ("GET", f"/v1/attempts/{new_id()}/output", b"", "read", 404, "not_found"),
+        (
+            "GET",
+            "/v1/attempts/01a22e39-1983-7cba-bf26-ee61ce1306ca/output",
+            b"",
+            "exec",
+            404,
+            "not_found",
+        ),
+        (
+            "GET",
+            "/v1/attempts/01a22e39-1983-7cba-bf26-ee61ce1306ca/output?stdout=-1",
+            b"",
+            "exec",
+            400,
+            "invalid_input",
+        ),
+        (
+            "GET",
+            "/v1/attempts/01a22e39-1983-7cba-bf26-ee61ce1306ca/output",
+            b"",
+            "read",
+            404,
+            "not_found",
+        ),
     ],
 )
 async def test_errors_before_the_first_frame_are_plain(

@@ -9,7 +9,6 @@ from farhand_control_plane.db.chat_history import ChatPage
 from farhand_control_plane.domain.words import OutboxState, ReportKind, Verdict
 from farhand_control_plane.ingest.verdicts import Answer
 from farhand_shared.errors import InvalidInput
-from farhand_shared.ids import new_id
 
 
 async def read(desk, *, conversation="main", limit=50, cursor=None) -> ChatPage:
@@ -120,7 +119,13 @@ async def test_conversations_and_instances_are_apart(desk, other_desk):
 
 @pytest.mark.parametrize(
     "cursor",
-    ["x", "é", "", base64.urlsafe_b64encode(b'["2026-01-01T00:00:00", "x"]').decode(), new_id()],
+    [
+        "x",
+        "é",
+        "",
+        base64.urlsafe_b64encode(b'["2026-01-01T00:00:00", "x"]').decode(),
+        "01a22e39-1983-7cba-bf26-ee61ce1306ca",
+    ],
 )
 async def test_a_cursor_that_is_not_ours_is_refused(desk, cursor):
     with pytest.raises(InvalidInput, match="cursor"):
