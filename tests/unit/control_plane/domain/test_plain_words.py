@@ -34,7 +34,8 @@ def test_an_active_machine_is_only_there_or_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "word", [*(TERMINAL - {AttemptState.EXITED}), *(set(ExitReason) - {ExitReason.EXIT})]
+    "word",
+    [*sorted(TERMINAL - {AttemptState.EXITED}), *sorted(set(ExitReason) - {ExitReason.EXIT})],
 )
 def test_every_end_has_words(word: str) -> None:
     assert "_" not in end_words(word)
