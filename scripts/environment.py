@@ -20,6 +20,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
+from building import OFFLINE
+
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 LOG = VENV / "install.log"
@@ -29,17 +31,6 @@ SOURCES = ("shared", "control_plane/farhand_control_plane", "endpoint_daemon/far
 INPUTS = ("pyproject.toml", "endpoint_daemon/pyproject.toml", "shared/farhand_shared/version.py")
 
 COUNTED_EVERY_S = 10.0  # a sign of life while packages are downloaded
-
-# How pip's log says that it never reached a package index.
-OFFLINE = (
-    "NewConnectionError",
-    "Failed to establish a new connection",
-    "Failed to resolve",
-    "name resolution",
-    "ConnectTimeout",
-    "Network is unreachable",
-    "Cannot connect to proxy",
-)
 
 
 class CannotInstallError(Exception):

@@ -24,19 +24,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from chromium import FLAGS, PROGRAM
 from playwright.sync_api import Browser, Page, sync_playwright
 
 FARHAND = [sys.executable, "-m", "farhand_control_plane"]
 FARHANDD = [sys.executable, "-m", "farhand_daemon"]
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SIZES = {"360": (360, 740), "1440": (1440, 900)}
 PATIENCE_S = 120.0
 COLOURS = (
@@ -216,8 +208,7 @@ def main() -> None:
     options.add_argument("folder", type=Path)
     options.add_argument("--only", help="such as 1440-dark")
     asked = options.parse_args()
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+    if PROGRAM is None:
         raise SystemExit("screenshots: no Chromium on PATH; install Debian's package chromium")
     asked.folder.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix="farhand-screenshots-"))
@@ -225,7 +216,7 @@ def main() -> None:
     try:
         set_the_scene(scene)
         with scene.enrolling("build-box"), sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=chromium, args=FLAGS)
+            browser = playwright.chromium.launch(executable_path=PROGRAM, args=FLAGS)
             for size in SIZES:
                 for scheme in ("light", "dark"):
                     if asked.only in (None, f"{size}-{scheme}"):

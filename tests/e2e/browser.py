@@ -6,29 +6,17 @@ machine, break its own content policy, throw, or be answered with an error of ou
 
 import contextlib
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from chromium import FLAGS, PROGRAM
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Response, sync_playwright
 
 from tests.e2e.system import PATIENCE_S, Running, System
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-# No sandbox: the suite runs as root in containers too. The rest keeps Chromium from its own calls
-# to the outside.
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "control_plane" / "dashboard" / "node_modules" / "axe-core" / "axe.min.js"
 LINK = re.compile(r"http://\S+/sign-in#\S+")
@@ -37,10 +25,10 @@ LINK = re.compile(r"http://\S+/sign-in#\S+")
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """Start the browser; skip where there is none."""
-    if CHROMIUM is None:
+    if PROGRAM is None:
         pytest.skip("no Chromium on PATH: install Debian's package chromium to test the page")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        browser = playwright.chromium.launch(executable_path=PROGRAM, args=FLAGS)
         try:
             yield browser
         finally:

@@ -35,7 +35,7 @@ def a_copy(folder: Path, *urls: str, names: tuple[str, ...] = ("origin", "upstre
         ("/srv/git/app.git", None),
         ("../app", None),
         ("file:///srv/git/app.git", None),
-        ("C:/work/app", None),
+        ("C:/src/app", None),
         ("https://github.com/", None),
         ("https://proxy.test/https://ada:s3cret@github.com/acme/web", None),
         ("https://[::1", None),
