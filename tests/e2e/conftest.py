@@ -1,5 +1,6 @@
 """The product installed from its wheels into environments that hold nothing else."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
-from tests.e2e.system import System, User
+from tests.e2e.system import Running, System, User
 
 pytestmark = pytest.mark.e2e
 
@@ -114,3 +115,16 @@ def _remove_cluster(system: System) -> None:
 def system(new_system: Callable[..., System]) -> System:
     """A home that the tests of one module share."""
     return new_system()
+
+
+@pytest.fixture(scope="module")
+def up(system: System) -> Iterator[Running]:
+    """`farhand up` on the module's home."""
+    with system.up() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def url(up: Running, system: System) -> str:
+    """Where that server is."""
+    return str(json.loads((system.home / "local.json").read_text())["url"])

@@ -6,19 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.system import Running, System, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
-
-
-@pytest.fixture(scope="module")
-def up(system: System) -> Iterator[Running]:
-    with system.up() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import _python_for as python_for
-from tests.e2e.system import PATIENCE_S, Running, System, User, until
+from tests.e2e.system import PATIENCE_S, System, User, until
 from tests.fakes.fake_service_manager import FakeServiceManager
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -148,17 +148,6 @@ class Computer:
     def close(self) -> None:
         for terminal in self._terminals:
             terminal.close()
-
-
-@pytest.fixture(scope="module")
-def up(system: System) -> Iterator[Running]:
-    with system.up() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(up: Running, system: System) -> str:
-    return str(json.loads((system.home / "local.json").read_text())["url"])
 
 
 @pytest.fixture(scope="module")

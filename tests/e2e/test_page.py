@@ -33,12 +33,6 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def up(system: System) -> Iterator[Running]:
-    with system.up() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def first_link(up: Running) -> str:
     return browsers.link_of(up)
 

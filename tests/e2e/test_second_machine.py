@@ -13,17 +13,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 
 @pytest.fixture(scope="module")
-def up(system: System) -> Iterator[Running]:
-    with system.up() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def url(up: Running, system: System) -> str:
-    return str(json.loads((system.home / "local.json").read_text())["url"])
-
-
-@pytest.fixture(scope="module")
 def second(new_system: Callable[..., System], url: str) -> System:
     """Another user's folder, with the daemon's wheel installed and nothing else."""
     other = new_system(distribution="farhand-daemon")

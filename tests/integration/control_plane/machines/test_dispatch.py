@@ -1,6 +1,7 @@
 """From the queue to one result: claims, cancels, expiry, re-authorisation, reconnects."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
@@ -625,8 +626,9 @@ async def test_a_lost_command_that_its_machine_still_runs_can_be_stopped(lab):
     assert (await lab.view(queued.command_id)).reason == "cancel"
 
 
-async def test_a_machine_that_forgot_is_not_asked_to_end_and_so_proves_nothing(lab):
-    """Its tombstone would say that the command never ran."""
+@asynccontextmanager
+async def left_running(lab):
+    """A command that runs on a machine whose daemon has died: the machine, what was queued."""
     replica = await lab.replica()
     machine = await lab.machine(replica)
     machine.behaviour = hold
@@ -634,6 +636,12 @@ async def test_a_machine_that_forgot_is_not_asked_to_end_and_so_proves_nothing(l
         queued = await lab.enqueue(machine, "long")
         await lab.sees(lambda: machine.starts)
         await daemon.die()
+        yield machine, queued
+
+
+async def test_a_machine_that_forgot_is_not_asked_to_end_and_so_proves_nothing(lab):
+    """Its tombstone would say that the command never ran."""
+    async with left_running(lab) as (machine, queued):
         machine.jobs.clear()
         machine.journal_id = new_id()
         machine.journal_counter = 0
@@ -648,13 +656,7 @@ async def test_a_machine_that_forgot_is_not_asked_to_end_and_so_proves_nothing(l
 
 
 async def test_what_the_server_does_not_keep_is_gone(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica) as daemon:
-        queued = await lab.enqueue(machine, "long")
-        await lab.sees(lambda: machine.starts)
-        await daemon.die()
+    async with left_running(lab) as (machine, queued):
         await lab.sql("delete from attempts")
         await lab.sql("delete from commands")
         async with FakeDaemon(machine) as again:
