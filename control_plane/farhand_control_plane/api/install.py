@@ -18,6 +18,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from farhand_control_plane.api.origins import base_url
 from farhand_control_plane.api.services import Services, services_of
 from farhand_shared.errors import InvalidInput, NotFound, Unavailable
 
@@ -129,7 +130,9 @@ async def download(file: str) -> Response:
 
 def url_of(request: Request, services: Services) -> str:
     """Return the address to give others: the operator's, or the one this request came to."""
-    url = services.addresses().public_url or str(request.base_url).rstrip("/")
+    public_url = services.addresses().public_url
+    # The header itself: the framework replaces one that it does not believe by its own guess.
+    url = base_url(request.headers, request.url.scheme, public_url).rstrip("/")
     if not _ADDRESS.fullmatch(url):
         raise InvalidInput(
             "cannot tell this server's address: the request came to a strange one; "
