@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from farhand_control_plane.db import commands, enrolment
+from farhand_control_plane.db import command_views, commands, enrolment
 from farhand_control_plane.db.bootstrap import Bootstrap
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.pool import Database
@@ -180,20 +180,20 @@ class Lab:
                 ),
             )
 
-    async def view(self, command_id: str) -> commands.CommandView:
+    async def view(self, command_id: str) -> command_views.CommandView:
         async with self.database.transaction() as tx:
-            view = await commands.get(tx, self.instance.instance_id, CommandId(command_id))
+            view = await command_views.get(tx, self.instance.instance_id, CommandId(command_id))
         assert view is not None
         return view
 
-    async def ended(self, command_id: str) -> commands.CommandView:
+    async def ended(self, command_id: str) -> command_views.CommandView:
         """Wait for a command's terminal state."""
 
-        async def look() -> commands.CommandView | None:
+        async def look() -> command_views.CommandView | None:
             view = await self.view(command_id)
             return view if view.state in TERMINAL else None
 
-        view: commands.CommandView = await self.until(look)
+        view: command_views.CommandView = await self.until(look)
         return view
 
     async def sql(self, statement: str, *arguments: Any) -> list[dict[str, Any]]:

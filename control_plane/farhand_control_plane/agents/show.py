@@ -1,7 +1,7 @@
 """How objects are shown to a model: one rule per kind, a digest with ids, truncation visible."""
 
 from farhand_control_plane.db import output
-from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.llm.blocks import render

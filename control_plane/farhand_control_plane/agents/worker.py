@@ -15,7 +15,17 @@ from farhand_control_plane.agents.toolbox import (
     Toolbox,
     failed,
 )
-from farhand_control_plane.db import commands, intake, machines, outbox, output, questions, tickets
+from farhand_control_plane.db import (
+    command_stops,
+    command_views,
+    commands,
+    intake,
+    machines,
+    outbox,
+    output,
+    questions,
+    tickets,
+)
 from farhand_control_plane.db.intake import TriggerView
 from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.questions import QuestionView
@@ -264,7 +274,7 @@ async def _ticket_block(tx: Tx, ref: SessionRef, ticket_id: TicketId) -> str:
 
 
 async def _command_block(tx: Tx, ref: SessionRef, command_id: CommandId) -> str:
-    view = await commands.get(tx, ref.instance_id, command_id)
+    view = await command_views.get(tx, ref.instance_id, command_id)
     if view is None:
         return render("note", "this command is gone", id=command_id)
     return await show.command(tx, ref.instance_id, view)
@@ -275,15 +285,15 @@ async def _list_machines(site: CallSite, args: ListMachines) -> Outcome:
     return ToolDone(content="\n".join(map(show.machine, usable)) or render("machines", count=0))
 
 
-async def _own_command(site: CallSite, command_id: str) -> commands.CommandView | None:
-    view = await commands.get(site.tx, site.ref.instance_id, CommandId(command_id))
+async def _own_command(site: CallSite, command_id: str) -> command_views.CommandView | None:
+    view = await command_views.get(site.tx, site.ref.instance_id, CommandId(command_id))
     return view if view is not None and view.ticket_id == site.ref.ticket_id else None
 
 
 async def _stop(site: CallSite, args: StopCommand) -> Outcome:
     if await _own_command(site, args.command_id) is None:
         return failed("not_found", f"this ticket has no command {args.command_id}")
-    await commands.request_stop(
+    await command_stops.request_stop(
         site.tx, site.ref.instance_id, command_id=CommandId(args.command_id), reason="cancel"
     )
     return ToolDone(content=render("stopping", command_id=args.command_id))

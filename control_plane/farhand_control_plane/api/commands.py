@@ -8,8 +8,8 @@ from farhand_control_plane.api import shapes
 from farhand_control_plane.api.access import Executor, Reader
 from farhand_control_plane.api.machines import find as find_machine
 from farhand_control_plane.api.services import Services, services_of
-from farhand_control_plane.db import commands, output
-from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db import command_stops, command_views, output
+from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
 from farhand_shared.errors import InvalidInput, NotAllowed, NotFound
@@ -39,7 +39,7 @@ async def list_commands(
         raise InvalidInput("cannot list commands: the cursor is not one of ours; start without it")
     async with services.database.transaction() as tx:
         machine = None if machine_id is None else await find_machine(tx, caller, machine_id)
-        found = await commands.recent(
+        found = await command_views.recent(
             tx,
             caller.instance_id,
             machine_id=None if machine is None else machine.machine_id,
@@ -79,7 +79,7 @@ async def stop_command(command_id: str, caller: Executor, services: _Services) -
         view = await find(tx, caller, command_id)
         if view.requester_member_id != caller.member_id:
             raise NotAllowed("cannot stop this command: somebody else asked for it")
-        await commands.request_stop(
+        await command_stops.request_stop(
             tx, caller.instance_id, command_id=view.command_id, reason="cancel"
         )
         return shapes.command(await find(tx, caller, command_id))
@@ -88,7 +88,7 @@ async def stop_command(command_id: str, caller: Executor, services: _Services) -
 async def find(tx: Tx, caller: Caller, command_id: str) -> CommandView:
     """Return one of the instance's commands; raise NotFound."""
     found = (
-        await commands.get(tx, caller.instance_id, CommandId(command_id))
+        await command_views.get(tx, caller.instance_id, CommandId(command_id))
         if is_id(command_id)
         else None
     )

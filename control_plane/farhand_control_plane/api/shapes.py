@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.enrolment import CodeView
 from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.output import OutputView

@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends, Query
 from farhand_control_plane.api import shapes, ticket_shapes
 from farhand_control_plane.api.access import Chatter, Reader, TicketKeeper
 from farhand_control_plane.api.services import Services, services_of
-from farhand_control_plane.db import commands, questions, tickets
+from farhand_control_plane.db import command_views, questions, tickets
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
@@ -110,7 +110,7 @@ async def _show(tx: Tx, caller: Caller, ticket_id: str) -> ticket_shapes.TicketW
     if chain is None:
         raise NotFound(f"cannot find ticket {ticket_id!r}; see farhand tickets list")
     settled = await questions.settled(tx, caller.instance_id, view.row.ticket_id)
-    ran = await commands.of_ticket(tx, caller.instance_id, view.row.ticket_id)
+    ran = await command_views.of_ticket(tx, caller.instance_id, view.row.ticket_id)
     return ticket_shapes.TicketWithAll(
         **ticket_shapes.ticket_fields(view.row),
         request=view.request,

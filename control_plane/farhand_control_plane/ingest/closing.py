@@ -3,7 +3,7 @@
 from typing import Final
 
 from farhand_control_plane.db import (
-    commands,
+    command_stops,
     outbox,
     questions,
     sessions,
@@ -83,7 +83,7 @@ async def close(
             question_id=question_id,
             state=_QUESTION_END[outcome].value,
         )
-    await commands.request_stop(
+    await command_stops.request_stop(
         tx,
         instance_id,
         ticket_id=ticket_id,

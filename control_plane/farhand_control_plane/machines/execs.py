@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
-from farhand_control_plane.db import commands, direct_starts, machines
+from farhand_control_plane.db import command_views, commands, direct_starts, machines
 from farhand_control_plane.db.attempts import CommandRef
 from farhand_control_plane.db.commands import NewCommand
 from farhand_control_plane.db.direct_starts import DirectStart, MemberAuthority
@@ -88,7 +88,7 @@ class Execs:
         another member's.
         """
         async with self._database.autocommit() as connection:
-            view = await commands.of_attempt(connection, instance_id, attempt_id)
+            view = await command_views.of_attempt(connection, instance_id, attempt_id)
             if view is None:
                 raise NotFound("cannot follow the attempt: there is none of that id")
             machine = await machines.get(connection, instance_id, view.machine_id)

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from farhand_control_plane.db import commands, output
-from farhand_control_plane.db.commands import CommandView
+from farhand_control_plane.db import command_views, output
+from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.attempt_run import BOTH, AttemptRun, Piece, Reader
 from farhand_control_plane.machines.hub import Hub
@@ -208,7 +208,9 @@ class Follower:
         while True:
             news.clear()
             async with self._database.autocommit() as connection:
-                view = await commands.of_attempt(connection, self._instance_id, self._attempt_id)
+                view = await command_views.of_attempt(
+                    connection, self._instance_id, self._attempt_id
+                )
             if view is None:
                 self._done = True
                 yield encode_json_frame(

@@ -7,7 +7,13 @@ from datetime import timedelta
 import pytest
 from psycopg.types.json import Jsonb
 
-from farhand_control_plane.db import attempts, commands, machine_changes, sessions
+from farhand_control_plane.db import (
+    attempts,
+    command_stops,
+    command_views,
+    machine_changes,
+    sessions,
+)
 from farhand_control_plane.domain.words import SessionKind
 from farhand_shared import codec
 from farhand_shared.command import CommandResult, ExitReason
@@ -124,16 +130,16 @@ async def test_another_instances_ids_look_absent(lab):
     queued = await lab.enqueue(machine, "x")
     other = InstanceId(new_id())
     async with lab.database.transaction() as tx:
-        assert await commands.get(tx, other, CommandId(queued.command_id)) is None
-        assert await commands.of_attempt(tx, other, queued.attempt_id) is None
-        assert await commands.request_stop(tx, other, command_id=queued.command_id) == 0
+        assert await command_views.get(tx, other, CommandId(queued.command_id)) is None
+        assert await command_views.of_attempt(tx, other, queued.attempt_id) is None
+        assert await command_stops.request_stop(tx, other, command_id=queued.command_id) == 0
     with pytest.raises(NotFound):
         await replica.execs.follow(other, lab.instance.owner_member_id, queued.attempt_id)
 
 
 async def stop(lab, command_id, reason="cancel"):
     async with lab.database.transaction() as tx:
-        return await commands.request_stop(
+        return await command_stops.request_stop(
             tx, lab.instance.instance_id, command_id=command_id, reason=reason
         )
 
@@ -341,7 +347,7 @@ async def test_a_tickets_commands_are_told_as_events_and_to_its_session(lab):
         "exit_status": 0,
     }
     async with lab.database.transaction() as tx:
-        listed = await commands.of_ticket(tx, lab.instance.instance_id, ids["ticket"])
+        listed = await command_views.of_ticket(tx, lab.instance.instance_id, ids["ticket"])
     assert [view.command_id for view in listed] == [queued.command_id]
 
 
@@ -401,7 +407,7 @@ async def test_stopping_a_ticket_stops_all_its_commands(lab):
         ]
         await lab.sees(lambda: len(machine.starts) == 1)
         async with lab.database.transaction() as tx:
-            stopped = await commands.request_stop(
+            stopped = await command_stops.request_stop(
                 tx, lab.instance.instance_id, ticket_id=ids["ticket"], reason="cancel"
             )
         assert stopped == 2
@@ -583,7 +589,7 @@ async def test_stopping_a_ticket_reaches_its_indeterminate_commands(lab):
         )
         job = await lose_supervisor(lab, machine)
         async with lab.database.transaction() as tx:
-            await commands.request_stop(tx, lab.instance.instance_id, ticket_id=ids["ticket"])
+            await command_stops.request_stop(tx, lab.instance.instance_id, ticket_id=ids["ticket"])
         await asyncio.wait_for(job.cancelled.wait(), 10)
 
 
