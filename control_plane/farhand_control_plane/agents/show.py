@@ -6,7 +6,7 @@ from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.llm.blocks import render
 from farhand_shared.command import TERMINAL, shell_exit_status
-from farhand_shared.ids import InstanceId
+from farhand_shared.ids import CommandId, InstanceId
 from farhand_shared.link_events import Stream
 
 # What of a command's output goes inline; the rest is read with a tool, by offset.
@@ -35,16 +35,28 @@ def machine(view: MachineView) -> str:
     )
 
 
+def asked(command_id: CommandId, machine_name: str, *, here: bool) -> str:
+    """Return a command that was just asked for; not ``here``: it waits for its machine."""
+    return render(
+        "command",
+        id=command_id,
+        machine=machine_name,
+        state="started" if here else "queued",
+        waits_for=None if here else machine_name,
+    )
+
+
 async def command(tx: Tx, instance_id: InstanceId, view: CommandView) -> str:
     """Return a command as a block; with its output when it has ended."""
     if view.state not in TERMINAL:
-        waiting = view.state.value == "queued" and not view.machine_online
+        waiting = view.waits_because is not None
         return render(
             "command",
             id=view.command_id,
             machine=view.machine_name,
             state=view.state.value,
             waits_for=view.machine_name if waiting else None,
+            waits_because=view.waits_because,
             wait_until=view.start_expires_at.isoformat() if waiting else None,
         )
     result = view.result

@@ -5,9 +5,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from farhand_control_plane.agents import show
+from farhand_control_plane.agents import show, starting
 from farhand_control_plane.agents.model_agent import ModelAgent, prompt
-from farhand_control_plane.agents.placing import machine_for
+from farhand_control_plane.agents.starting import ticket_of, usable_machines
 from farhand_control_plane.agents.toolbox import (
     Arguments,
     CallSite,
@@ -18,20 +18,16 @@ from farhand_control_plane.agents.toolbox import (
 from farhand_control_plane.db import (
     command_stops,
     command_views,
-    commands,
     intake,
-    machines,
     outbox,
     output,
     questions,
     tickets,
 )
 from farhand_control_plane.db.intake import TriggerView
-from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.questions import QuestionView
-from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus, QuestionState, ReportKind
+from farhand_control_plane.domain.words import QuestionState, ReportKind
 from farhand_control_plane.engine.contract import (
     InboxMessage,
     Json,
@@ -39,7 +35,6 @@ from farhand_control_plane.engine.contract import (
     SessionRef,
     ToolDone,
     ToolIntent,
-    ToolWaits,
 )
 from farhand_control_plane.ingest import handback
 from farhand_control_plane.ingest import tickets as ticket_life
@@ -53,7 +48,6 @@ from farhand_shared.link_events import Stream
 INLINE_WAIT_S = 5.0  # a command that ends sooner answers its own call
 _READ_BYTES = 8_000
 _QUOTED_CHARS = 200
-_TICKET_TIER = 3  # the authority of a ticket's own mandate
 
 
 class ListMachines(Arguments):
@@ -163,65 +157,18 @@ class WorkerAgent(ModelAgent):
         )
 
     async def _start(self, site: CallSite, args: Start) -> Outcome:
-        ticket = await _ticket(site)
-        usable = await _usable(site.tx, site.ref, ticket)
-        machine = machine_for(args.machine, usable, ticket.row.requester_member_id)
-        if isinstance(machine, ToolDone):
-            return machine
-        here = machine.presence is Presence.ONLINE and machine.status is not MachineStatus.PAUSED
-        enqueued = await commands.enqueue(
-            site.tx,
-            commands.NewCommand(
-                instance_id=site.ref.instance_id,
-                machine_id=machine.machine_id,
-                requester_member_id=ticket.row.requester_member_id,
-                spec=CommandSpec(
-                    run=Shell(script=args.command.encode()),
-                    cwd=args.cwd.encode() if args.cwd is not None else None,
-                    execution_timeout_ms=args.timeout_s * 1000,
-                ),
-                title=args.command,  # cut, visibly, where it is stored
-                ticket_id=ticket.row.ticket_id,
-                session_id=site.ref.session_id,
-                item_seq=site.item_seq,
-                call_index=site.call_index,
-                inferred=ticket.row.inferred,
-                mandate_hash=ticket.mandate.mandate_hash,
-                tier=_TICKET_TIER,
-            ),
+        spec = CommandSpec(
+            run=Shell(script=args.command.encode()),
+            cwd=args.cwd.encode() if args.cwd is not None else None,
+            execution_timeout_ms=args.timeout_s * 1000,
         )
-        return ToolWaits(
-            waits_for=f"command:{enqueued.command_id}:done",
-            wait_s=self._inline_wait_s,
-            otherwise=render(
-                "command",
-                id=enqueued.command_id,
-                machine=machine.name,
-                state="started" if here else "queued",
-                waits_for=None if here else machine.name,
-            ),
+        return await starting.start(
+            site,
+            machine=args.machine,
+            spec=spec,
+            title=args.command,
+            inline_wait_s=self._inline_wait_s,
         )
-
-
-async def _ticket(site: CallSite) -> TicketView:
-    ticket_id = site.ref.ticket_id
-    view = await tickets.get(site.tx, site.ref.instance_id, ticket_id) if ticket_id else None
-    if view is None:
-        raise AssertionError(f"worker session {site.ref.session_id} has no ticket")
-    return view
-
-
-async def _usable(tx: Tx, ref: SessionRef, ticket: TicketView) -> list[MachineView]:
-    """Return the requester's own machines: by default only its owner may run there.
-
-    Those that cannot be used yet are among them: that a machine waits for its confirmation is a
-    better answer than that there is none of that name.
-    """
-    return [
-        machine
-        for machine in await machines.list_all(tx, ref.instance_id)
-        if machine.owner_member_id == ticket.row.requester_member_id
-    ]
 
 
 async def _block(tx: Tx, ref: SessionRef, message: InboxMessage) -> str:
@@ -249,7 +196,7 @@ async def _block(tx: Tx, ref: SessionRef, message: InboxMessage) -> str:
 async def _machine_blocks(tx: Tx, ref: SessionRef) -> list[str]:
     """Return the machines as they are now: others may have come since the ticket began."""
     view = await tickets.get(tx, ref.instance_id, ref.ticket_id) if ref.ticket_id else None
-    return [show.machine(m) for m in await _usable(tx, ref, view)] if view else []
+    return [show.machine(m) for m in await usable_machines(tx, ref, view)] if view else []
 
 
 def _gone(message: InboxMessage) -> str:
@@ -260,7 +207,7 @@ async def _ticket_block(tx: Tx, ref: SessionRef, ticket_id: TicketId) -> str:
     view = await tickets.get(tx, ref.instance_id, ticket_id)
     if view is None:
         return render("note", "this ticket is gone", id=ticket_id)
-    usable = await _usable(tx, ref, view)
+    usable = await usable_machines(tx, ref, view)
     here = next((m.name for m in usable if m.machine_id == view.this_machine_id), None)
     ticket = render(
         "ticket",
@@ -281,7 +228,7 @@ async def _command_block(tx: Tx, ref: SessionRef, command_id: CommandId) -> str:
 
 
 async def _list_machines(site: CallSite, args: ListMachines) -> Outcome:
-    usable = await _usable(site.tx, site.ref, await _ticket(site))
+    usable = await usable_machines(site.tx, site.ref, await ticket_of(site))
     return ToolDone(content="\n".join(map(show.machine, usable)) or render("machines", count=0))
 
 
@@ -376,7 +323,7 @@ async def _take_as_answer(site: CallSite, args: TakeAsAnswer) -> Outcome:
         return failed("not_found", f"there is no message {args.trigger_id}")
     if trigger.sender_member_id is None:
         return failed("not_allowed", "only a member's message can answer a question")
-    ticket = await _ticket(site)
+    ticket = await ticket_of(site)
     if args.question_id not in {q.question_id for q in ticket.questions}:
         return failed("conflict", f"question {args.question_id} is not open on this ticket")
     if trigger.thread_id not in ticket.thread_ids:
