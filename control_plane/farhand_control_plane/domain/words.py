@@ -17,6 +17,23 @@ class MachineStatus(StrEnum):
     REVOKED = "revoked"
 
 
+class MachineKind(StrEnum):
+    """How a machine came to be; set when its code is made, never by the machine."""
+
+    PERSONAL = "personal"  # a person's own computer
+    MANAGED = "managed"  # set up by root or an image; a machine user, no prompts
+    ON_DEMAND = "on_demand"  # an environment that a provisioner made, and destroys
+
+
+class EnvironmentState(StrEnum):
+    """Where an environment on demand stands. Intents are stored before anything is done."""
+
+    CREATING = "creating"
+    READY = "ready"
+    DESTROYING = "destroying"
+    DESTROYED = "destroyed"
+
+
 class Strength(StrEnum):
     """How clearly somebody asked. Source: the gate's table."""
 

@@ -25,6 +25,8 @@ from farhand_control_plane.db.tables.columns import (
     within_instance,
 )
 from farhand_control_plane.domain.words import (
+    EnvironmentState,
+    MachineKind,
     MachineStatus,
 )
 
@@ -35,6 +37,7 @@ class Machine(SQLModel, table=True):
     machine_id: str = id_column(key=True)
     owner_member_id: str = id_column()
     name: str = text_column()
+    kind: str = text_column(default=MachineKind.PERSONAL.value)
     status: str = text_column()
     trust_level: str = text_column(
         default="off"
@@ -57,6 +60,7 @@ class Machine(SQLModel, table=True):
         __tablename__,
         within_instance("members", "owner_member_id", key=("member_id",)),
         one_of("status", MachineStatus),
+        one_of("kind", MachineKind),
         Index(
             "uq_machines_name",
             "instance_id",
@@ -89,6 +93,8 @@ class EnrolmentCode(SQLModel, table=True):
     secret_sha256: bytes = Field(sa_column=Column(LargeBinary, nullable=False, unique=True))
     made_by_member_id: str = id_column()
     name: str | None = text_column(null=True)  # what the maker wants to call the machine
+    kind: str = text_column(default=MachineKind.PERSONAL.value)  # of the machine that it makes
+    for_machine_id: str | None = id_column(null=True)  # lets in this machine, which is stored
     created_at: datetime = time_column(now=True)
     expires_at: datetime = time_column()
     used_at: datetime | None = time_column(null=True)
@@ -99,6 +105,54 @@ class EnrolmentCode(SQLModel, table=True):
         __tablename__,
         within_instance("members", "made_by_member_id", key=("member_id",)),
         within_instance("machines", "machine_id"),
+        within_instance("machines", "for_machine_id", key=("machine_id",)),
+        one_of("kind", MachineKind),
+    )
+
+
+class Environment(SQLModel, table=True):
+    """A machine on demand, from the wish for it to the proof that nothing of it is left."""
+
+    __tablename__ = "environments"
+    instance_id: str = id_column(key=True)
+    machine_id: str = id_column(key=True)  # also what its provisioner knows it by
+    requester_member_id: str = id_column()
+    ticket_id: str | None = id_column(null=True)  # null: a person asked for it directly
+    provisioner: str = text_column()
+    place: str = text_column(default="")  # where it lies; only replicas there reach it
+    state: str = text_column()
+    reason: str = text_column(default="")  # why it is to be destroyed, for people
+    error: str = text_column(default="")  # of the last try
+    allow_inferred: bool = bool_column()
+    tries: int = int_column(default=0)  # of what the state wants
+    retry_at: datetime | None = time_column(null=True)
+    generation: int = int_column(default=0)  # of the lease; only its holder writes
+    leased_by: str | None = id_column(null=True)  # a replica
+    lease_until: datetime | None = time_column(null=True)
+    created_at: datetime = time_column(now=True)
+    ready_at: datetime | None = time_column(null=True)
+    expires_at: datetime = time_column()
+    destroying_at: datetime | None = time_column(null=True)
+    destroyed_at: datetime | None = time_column(null=True)
+    __table_args__ = named(
+        __tablename__,
+        within_instance("machines", "machine_id"),
+        within_instance("members", "requester_member_id", key=("member_id",)),
+        within_instance("tickets", "ticket_id"),
+        one_of("state", EnvironmentState),
+        Index(
+            "uq_environments_ticket",
+            "instance_id",
+            "ticket_id",
+            unique=True,
+            postgresql_where=text("state in ('creating', 'ready')"),
+        ),
+        Index(
+            "ix_environments_open",
+            "provisioner",
+            "created_at",
+            postgresql_where=text("state <> 'destroyed'"),
+        ),
     )
 
 
