@@ -28,6 +28,14 @@ def become_subreaper() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def load_subreaper() -> None:
+    """Load what `become_subreaper` needs, once for all forks to come."""
+    if LINUX:
+        import ctypes
+
+        ctypes.CDLL(None)
+
+
 def reap_orphans(keep: int) -> bool:
     """Reap every dead child but `keep`; True when a living child or `keep` itself is left.
 

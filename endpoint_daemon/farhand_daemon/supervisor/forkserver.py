@@ -21,7 +21,7 @@ SOCKET_FD = 3
 
 def main(state_folder: str) -> None:
     """Serve fork requests until the daemon is gone."""
-    from farhand_daemon.supervisor import wire
+    from farhand_daemon.supervisor import descendants, wire
     from farhand_daemon.supervisor.process import SupervisorProcess
 
     os.closerange(SOCKET_FD + 1, 1 << 16)  # whatever the daemon's own parent left open
@@ -33,6 +33,7 @@ def main(state_folder: str) -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the daemon's end is the only end
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps supervisors
+    descendants.load_subreaper()  # here, or every fork pays some milliseconds for it
     # No cycles are made below; collecting would only touch, and so copy, every shared page.
     gc.collect()
     gc.freeze()

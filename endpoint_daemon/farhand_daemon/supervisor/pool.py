@@ -81,7 +81,7 @@ class SupervisorPool:
         warm: int = 1,
         idle_s: float = 30.0,
     ) -> None:
-        """`warm` supervisors always wait for a command; others are ended after `idle_s` idle."""
+        """`warm` supervisors wait for the next command; after `idle_s` of quiet none does."""
         self.loop = asyncio.get_running_loop()
         self.handles: dict[str, CommandHandle] = {}
         self.orphans = Orphans(fork_server.state_dir / ORPHANS_FOLDER, self.loop)
@@ -266,8 +266,8 @@ class SupervisorPool:
         self._changed.set()
         handle = connection.handle
         if handle is None:
-            self._supply.refill_soon()
-        elif not handle.go_sent and not handle.adopted:
+            return
+        if not handle.go_sent and not handle.adopted:
             self._try_again(handle)
         else:
             record = handle.exit_record_in_spool()

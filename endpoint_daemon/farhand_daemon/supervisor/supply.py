@@ -41,10 +41,9 @@ class SupervisorSupply:
         self._closed = False
 
     def open(self) -> None:
-        """Begin to keep supervisors warm, to retire idle ones, to watch the fork server."""
+        """Fork the first supervisors ahead of need, and watch the fork server."""
         self._loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
         self._refill()
-        self._retire()
 
     def take(self) -> SupervisorConnection:
         """Give an idle supervisor, or a new one."""
@@ -62,6 +61,8 @@ class SupervisorSupply:
         """Take a supervisor whose command ended cleanly."""
         connection.handle, connection.idle_since = None, self._loop.time()
         self._idle.append(connection)
+        if self._retire_timer is None and not self._closed:
+            self._retire_timer = self._loop.call_later(self._idle_s, self._retire)
 
     def lose(self, connection: SupervisorConnection) -> None:
         """Forget a supervisor that is gone."""
@@ -108,10 +109,13 @@ class SupervisorSupply:
 
     def _retire(self) -> None:
         """End supervisors that were idle too long; the longest idle are first in the list."""
+        self._retire_timer = None
         before = self._loop.time() - self._idle_s
-        while len(self._idle) > self._warm and self._idle[0].idle_since < before:
+        while self._idle and self._idle[0].idle_since <= before:
             self._idle.pop(0).end_writing()
-        self._retire_timer = self._loop.call_later(self._idle_s / 3, self._retire)
+        if self._idle:
+            left_s = self._idle[0].idle_since - before
+            self._retire_timer = self._loop.call_later(left_s, self._retire)
 
     def _fork_server_readable(self) -> None:
         """Replace a fork server that was killed. Its supervisors are not affected."""

@@ -248,11 +248,14 @@ async def test_supervisor_retires_after_200_commands(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("lab", [{"idle_s": 0.2}], indirect=True)
-async def test_idle_supervisors_retire_but_one_stays_warm(lab: Lab) -> None:
+async def test_idle_supervisors_retire_and_the_next_command_has_new_ones(lab: Lab) -> None:
     handles = [await lab.start(lab.shell("read line < /dev/null; sleep 0.1")) for _ in range(6)]
     for handle in handles:
         await ended(handle)
-    await until(lambda: len(lab.supervisors()) == 1)
+    await until(lambda: not lab.supervisors())
+    record = await ended(await lab.start(lab.spec("true")))
+    assert record.exit_code == 0
+    await until(lambda: not lab.supervisors())
 
 
 async def test_supervisor_that_is_told_to_terminate_ends_its_command_politely(lab: Lab) -> None:
