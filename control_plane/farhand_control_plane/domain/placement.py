@@ -2,17 +2,20 @@
 
 The order: the one that is named → has the repository → satisfies tools and the other needs →
 online → least busy. Up to there a machine fits or does not; an offline machine that fits is waited
-for only when no online one fits.
+for only when no online one fits. An environment on demand is taken only by work that asks for one
+(or names it), and made afresh when none fits.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from farhand_control_plane.domain.environments import Offer, against_fresh
 from farhand_control_plane.domain.machine_names import the_one_named
 from farhand_control_plane.domain.selector import (
     COMPARE,
     SIZES,
     Flag,
+    Kind,
     Label,
     Named,
     Operator,
@@ -22,10 +25,12 @@ from farhand_control_plane.domain.selector import (
     System,
     Term,
     Tool,
+    asks_on_demand,
+    kind_text,
     render_term,
     size_text,
 )
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import MachineKind, MachineStatus
 from farhand_shared.ids import MachineId
 
 
@@ -47,6 +52,8 @@ class Candidate:
     machine_id: MachineId
     name: str
     status: MachineStatus = MachineStatus.ACTIVE
+    kind: MachineKind = MachineKind.PERSONAL
+    of_other_work: bool = False  # an environment that was made for another ticket
     online: bool = True
     takes_commands: bool = True  # its own file lets commands run
     is_askers: bool = True  # belongs to whom the work is for: by default only they may run there
@@ -79,10 +86,16 @@ class Placement:
     waits: bool
     summary: str
     machines: tuple[Judged, ...]  # the chosen one first, then the order in which they would be
+    makes: str | None = None  # the provisioner that makes a fresh environment for it
 
 
-def place(selector: Selector, candidates: Sequence[Candidate]) -> Placement:
-    """Return the choice, and each machine's why or why not."""
+def place(
+    selector: Selector, candidates: Sequence[Candidate], offer: Offer | None = None
+) -> Placement:
+    """Return the choice, and each machine's why or why not.
+
+    ``offer``: what can be made when no machine fits work that asks for an environment.
+    """
     if isinstance(selector, Named):
         # As everywhere else a name may be written in another case.
         meant = the_one_named(selector.name, [candidate.name for candidate in candidates])
@@ -91,6 +104,8 @@ def place(selector: Selector, candidates: Sequence[Candidate]) -> Placement:
     judged.sort(key=lambda pair: _rank(*pair))
     machines = tuple(answer for _, answer in judged)
     fitting = [candidate for candidate, answer in judged if answer.fits]
+    if not fitting and asks_on_demand(selector):
+        return _fresh(selector, offer, machines)
     if not fitting:
         return Placement(
             chosen=None, waits=False, summary=_nothing(selector, candidates), machines=machines
@@ -102,6 +117,18 @@ def place(selector: Selector, candidates: Sequence[Candidate]) -> Placement:
         waits=waits,
         summary=_summary(selector, best, fitting),
         machines=machines,
+    )
+
+
+def _fresh(selector: Selector, offer: Offer | None, machines: tuple[Judged, ...]) -> Placement:
+    against = against_fresh(selector, offer)
+    makes = None if against or offer is None else offer.provisioner
+    return Placement(
+        chosen=None,
+        waits=makes is not None,
+        summary="; ".join(against) if makes is None else f"{makes} makes a fresh environment",
+        machines=machines,
+        makes=makes,
     )
 
 
@@ -158,6 +185,11 @@ def _is_named(selector: Named, candidate: Candidate) -> bool:
 
 def _judge(selector: Selector, candidate: Candidate) -> Judged:
     against = _unusable(candidate, named=isinstance(selector, Named))
+    if candidate.kind is MachineKind.ON_DEMAND and not isinstance(selector, Named):
+        if not asks_on_demand(selector):
+            against.append("it is an environment on demand: name it, or ask for kind=on-demand")
+        elif candidate.of_other_work:
+            against.append("it was made for other work")
     if isinstance(selector, Named):
         if not _is_named(selector, candidate):
             against = ["another machine is named"]
@@ -179,6 +211,8 @@ def _unusable(candidate: Candidate, *, named: bool) -> list[str]:
     """Return what keeps any work from it."""
     against = []
     match candidate.status:
+        case MachineStatus.PENDING if candidate.kind is MachineKind.ON_DEMAND:
+            pass  # it is being made; what is queued there waits for it
         case MachineStatus.PENDING:
             against.append("it waits for its six words to be confirmed")
         case MachineStatus.QUARANTINED:
@@ -218,6 +252,8 @@ def _meets(term: Term, candidate: Candidate) -> tuple[bool, str]:
         case System():
             has = candidate.os if term.fact == "os" else candidate.arch
             return has.lower() == term.value.lower(), f"{term.fact} is {has or 'not told'}"
+        case Kind():
+            return candidate.kind is term.kind, f"it is {kind_text(candidate.kind)}"
         case Label():
             return _meets_label(term, candidate)
         case Quantity(fact="cpu"):

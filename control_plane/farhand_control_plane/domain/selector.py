@@ -2,6 +2,7 @@
 
     machine=NAME                     this machine and no other
     os=linux arch=x86_64             what its system says
+    kind=managed kind=on-demand      how it came to be; on-demand: a fresh environment
     gpu plugged                      has a graphics card; is not running on its battery
     repo:acme/web                    has a working copy; also repo:github.com/acme/web
     tool:docker tool:docker>=24      has a tool, of a version
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from farhand_control_plane.domain.words import MachineKind
 from farhand_shared.errors import InvalidInput
 
 
@@ -45,6 +47,13 @@ class System:
 
     fact: str
     value: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """How the machine came to be; ``on-demand`` may mean one that does not exist yet."""
+
+    kind: MachineKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +92,7 @@ class Quantity:
     amount: int
 
 
-Term = System | Flag | Repository | Tool | Label | Quantity
+Term = System | Kind | Flag | Repository | Tool | Label | Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +121,11 @@ COMPARE: Final[dict[Operator, Callable[[int, int], bool]]] = {
 
 _HINT: Final = (
     "write machine=NAME or terms such as os=linux gpu repo:acme/web tool:docker>=24 label=build "
-    "cpu>=8 memory>=16G"
+    "cpu>=8 memory>=16G kind=on-demand"
 )
+# As people write them: the wire's word has an underscore, which is understood too.
+KINDS: Final = {kind.value.replace("_", "-"): kind for kind in MachineKind}
+_KIND: Final = re.compile(r"[A-Za-z_-]+")
 _WORD: Final = re.compile(r"[A-Za-z]+")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/+-]*")
 _BARE: Final = re.compile(r'[^\s"]+')
@@ -143,6 +155,11 @@ def parse(text: str) -> Selector:
     return _Reader(text).selector()
 
 
+def asks_on_demand(selector: Selector) -> bool:
+    """Tell whether an environment on demand is asked for, one that exists or a fresh one."""
+    return isinstance(selector, Needs) and Kind(kind=MachineKind.ON_DEMAND) in selector.terms
+
+
 def render(selector: Selector) -> str:
     """Return the text of a selector; ``parse`` of it gives the same selector."""
     if isinstance(selector, Named):
@@ -155,6 +172,8 @@ def render_term(term: Term) -> str:
     match term:
         case System():
             return f"{term.fact}={_quoted(term.value)}"
+        case Kind():
+            return f"kind={kind_text(term.kind)}"
         case Flag():
             return term.name
         case Repository():
@@ -169,6 +188,11 @@ def render_term(term: Term) -> str:
         case Quantity():
             amount = size_text(term.amount) if term.fact in SIZES else str(term.amount)
             return f"{term.fact}{term.operator}{amount}"
+
+
+def kind_text(kind: MachineKind) -> str:
+    """Return a kind as selectors and people write it."""
+    return kind.value.replace("_", "-")
 
 
 def size_text(amount: int) -> str:
@@ -224,6 +248,9 @@ class _Reader:
             case "os" | "arch":
                 self._expect("=", f"{word} needs a value, such as {word}={_EXAMPLES[word]}")
                 return System(fact=word, value=self._value(f"a value of {word}"))
+            case "kind":
+                self._expect("=", f"kind needs a value: {_KINDS_TEXT}")
+                return self._kind()
             case "gpu" | "plugged":
                 return Flag(name=word)
             case "repo":
@@ -242,6 +269,13 @@ class _Reader:
                 raise self._error("machine needs a name: machine=NAME")
             case _:
                 raise self._error(f"this is no term that a selector knows; {_HINT}", start)
+
+    def _kind(self) -> Kind:
+        start = self._at
+        kind = KINDS.get(self._match(_KIND).lower().replace("_", "-"))
+        if kind is None:
+            raise self._error(f"here belongs a kind: {_KINDS_TEXT}", start)
+        return Kind(kind=kind)
 
     def _tool(self) -> Tool:
         name = self._need(_NAME, "the name of a tool").lower()
@@ -325,3 +359,4 @@ class _Reader:
 
 
 _EXAMPLES: Final = {"os": "linux", "arch": "x86_64", "cpu": "8", "memory": "16G", "disk": "100G"}
+_KINDS_TEXT: Final = ", ".join(f"kind={word}" for word in KINDS)

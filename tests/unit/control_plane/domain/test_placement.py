@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from farhand_control_plane.domain.environments import Offer
 from farhand_control_plane.domain.placement import (
     Candidate,
     Placement,
@@ -16,7 +17,7 @@ from farhand_control_plane.domain.placement import (
     version_numbers,
 )
 from farhand_control_plane.domain.selector import Operator, parse
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import MachineKind, MachineStatus
 from farhand_shared.ids import MachineId
 
 SURVEY = Survey(
@@ -193,3 +194,59 @@ def test_the_choice_fits_is_first_and_does_not_depend_on_the_order_of_the_machin
             assert not any(answer.fits and answer.online for answer in placement.machines)
     randomness.shuffle(machines)
     assert place(parse(text), machines) == placement
+
+
+ON_DEMAND = MachineKind.ON_DEMAND
+OFFER = Offer(provisioner="local_process", os="linux", arch="x86_64")
+
+
+def test_an_environment_is_taken_by_work_that_asks_for_one_alone() -> None:
+    mine = a_machine("env-1", kind=ON_DEMAND)
+    desk = a_machine("desk", open_commands=9)
+    assert chosen("os=linux", mine, desk) == "desk"
+    assert chosen("kind=on-demand os=linux", mine, desk) == "env-1"
+    assert chosen("machine=env-1", mine, desk) == "env-1"
+    placement = place(parse("os=linux"), [mine])
+    assert why(placement, "env-1") == (
+        "it is an environment on demand: name it, or ask for kind=on-demand",
+    )
+
+
+def test_an_environment_of_another_ticket_is_never_taken_and_a_fresh_one_is_made() -> None:
+    placement = place(
+        parse("kind=on-demand"), [a_machine("env-1", kind=ON_DEMAND, of_other_work=True)], OFFER
+    )
+    assert (placement.chosen, placement.makes, placement.waits) == (None, "local_process", True)
+    assert placement.summary == "local_process makes a fresh environment"
+    assert why(placement, "env-1") == ("it was made for other work",)
+
+
+def test_an_environment_that_is_being_made_is_waited_for() -> None:
+    coming = a_machine("env-1", kind=ON_DEMAND, status=MachineStatus.PENDING, online=False)
+    placement = place(parse("kind=on-demand"), [coming], OFFER)
+    assert (placement.chosen, placement.waits, placement.makes) == ("id-env-1", True, None)
+
+
+def test_nothing_is_made_for_work_that_asks_for_what_no_fresh_one_is_known_to_have() -> None:
+    for selector, against in {
+        "kind=on-demand os=darwin": "its os would be linux",
+        "kind=on-demand gpu": "gpu is not known of an environment before it is there",
+        "kind=on-demand tool:docker>=24 arch=x86_64": (
+            "tool:docker>=24 is not known of an environment before it is there"
+        ),
+    }.items():
+        placement = place(parse(selector), [], OFFER)
+        assert (placement.makes, placement.waits, placement.summary) == (None, False, against)
+
+
+def test_without_a_provisioner_it_is_said_how_to_have_one() -> None:
+    placement = place(parse("kind=on-demand"), [a_machine("desk")])
+    assert placement.makes is None
+    assert placement.summary.endswith("no provisioner is configured; set FARHAND_PROVISIONER")
+    assert why(placement, "desk") == ("it is personal",)
+
+
+def test_a_kind_is_a_need_like_any_other() -> None:
+    managed = a_machine("ci", kind=MachineKind.MANAGED)
+    assert chosen("kind=managed", a_machine("desk"), managed) == "ci"
+    assert chosen("kind=personal", a_machine("desk"), managed) == "desk"

@@ -8,6 +8,7 @@ from farhand_control_plane.domain.selector import (
     FLAGS,
     TEXT_MAX,
     Flag,
+    Kind,
     Label,
     Named,
     Needs,
@@ -18,9 +19,11 @@ from farhand_control_plane.domain.selector import (
     SelectorError,
     System,
     Tool,
+    asks_on_demand,
     parse,
     render,
 )
+from farhand_control_plane.domain.words import MachineKind
 from farhand_shared.errors import InvalidInput
 
 _values = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
@@ -33,6 +36,7 @@ _sizes = st.tuples(st.integers(0, 10**9 - 1), st.sampled_from([10**3, 10**6, 10*
 _terms = st.one_of(
     st.builds(System, fact=st.sampled_from(["os", "arch"]), value=_values),
     st.builds(Flag, name=st.sampled_from(FLAGS)),
+    st.builds(Kind, kind=st.sampled_from(MachineKind)),
     st.builds(
         Repository,
         path=st.lists(
@@ -119,6 +123,9 @@ def test_a_machines_name_with_spaces_is_quoted() -> None:
         (r'os="a\b"', 6, "comes"),
         ('os=""', 3, "here belongs"),
         ('os="linux"gpu', 10, "a space belongs"),
+        ("kind", 4, "kind=on-demand"),
+        ("kind=cloud", 5, "here belongs a kind: kind=personal, kind=managed, kind=on-demand"),
+        ("kind=managedd", 5, "here belongs a kind"),
         ("repo:web", 5, "owner/name"),
         ("repo=acme/web", 4, "such as repo:acme/web"),
         ("tool:docker>=new", 13, "a version"),
@@ -155,3 +162,13 @@ def test_the_caret_stands_under_the_character() -> None:
 def test_a_text_without_end_is_refused() -> None:
     with pytest.raises(InvalidInput, match="characters long"):
         parse("gpu " * TEXT_MAX)
+
+
+@pytest.mark.parametrize("text", ["kind=on-demand", "kind=on_demand", "os=linux kind=ON-DEMAND"])
+def test_an_environment_is_asked_for_in_either_spelling(text: str) -> None:
+    assert asks_on_demand(parse(text))
+
+
+def test_other_kinds_and_names_ask_for_no_environment() -> None:
+    assert not asks_on_demand(parse("kind=managed"))
+    assert not asks_on_demand(parse("machine=on-demand"))
