@@ -14,6 +14,7 @@ from farhand_daemon.supervisor.spawning import shown
 from farhand_shared import codec
 from farhand_shared.command import CommandSpec, Shell
 from farhand_shared.errors import FarhandError, InvalidInput
+from farhand_shared.file_operation import FileOperation
 from farhand_shared.ids import is_id
 from farhand_shared.link_events import Offer
 
@@ -99,6 +100,11 @@ def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
             reason_code="inferred_not_allowed",
             message="cannot start: nobody asked for this in words, and this machine runs only what "
             "people ask for; its owner may set allow_inferred in machine.toml",
+        )
+    if isinstance(spec.run, FileOperation):
+        return Deny(
+            reason_code="unknown_command",
+            message="cannot start: this daemon does no file operations; update farhandd",
         )
     argv = (SHELL, b"-c", spec.run.script) if isinstance(spec.run, Shell) else spec.run.argv
     return (

@@ -7,15 +7,18 @@ from google.protobuf.message import DecodeError
 
 from farhand_proto.v1 import link_pb2 as pb
 from farhand_shared.codec_fields import broken, member, offset_of, text
+from farhand_shared.codec_file import file_message, file_of
 from farhand_shared.command import (
     Argv,
     CommandResult,
     CommandSpec,
     ExitReason,
+    Pty,
     Shell,
     StreamTotals,
 )
 from farhand_shared.errors import InvalidInput, TooLarge
+from farhand_shared.file_operation import FileOperation, PutFile
 from farhand_shared.limits import SPEC_MAX_BYTES
 
 _REASON_TO_PB: Final = {
@@ -38,7 +41,16 @@ def encode_spec(spec: CommandSpec) -> bytes:
         execution_timeout_ms=spec.execution_timeout_ms,
         grace_ms=spec.grace_ms,
         env=[pb.EnvVar(name=name, value=value) for name, value in spec.env],
+        stdin=spec.stdin,
     )
+    if spec.pty is not None:
+        rows, columns = spec.pty.rows, spec.pty.columns
+        if not is_window(rows, columns):
+            raise InvalidInput(
+                f"cannot make a terminal of {rows} rows and {columns} columns: "
+                f"each is 1 to {_WINDOW_MAX:,}"
+            )
+        out.pty.CopyFrom(pb.Pty(rows=rows, columns=columns, term=spec.pty.term))
     match spec.run:
         case Shell(script=script):
             out.shell.script = script
@@ -46,6 +58,10 @@ def encode_spec(spec: CommandSpec) -> bytes:
             if not argv:
                 raise InvalidInput("cannot run an empty argv: name a program")
             out.argv.argv.extend(argv)
+        case operation:
+            if isinstance(operation, PutFile) and not spec.takes_input:
+                raise InvalidInput("cannot ask for a put without stdin: its bytes come over it")
+            out.file.CopyFrom(file_message(operation))
     if spec.cwd is not None:
         out.cwd = spec.cwd
         out.has_cwd = True
@@ -63,7 +79,7 @@ def decode_spec(spec: bytes) -> CommandSpec:
         parsed = pb.CommandSpec.FromString(spec)
     except DecodeError:
         broken("command.spec", "it is not a CommandSpec")
-    run: Shell | Argv
+    run: Shell | Argv | FileOperation
     match parsed.WhichOneof("run"):
         case "shell":
             run = Shell(script=parsed.shell.script)
@@ -71,6 +87,8 @@ def decode_spec(spec: bytes) -> CommandSpec:
             run = Argv(argv=tuple(parsed.argv.argv))
             if not run.argv:
                 broken("command.argv", "it is empty")
+        case "file":
+            run = file_of(parsed.file)
         case _:
             broken("command.run", "it is missing or of a kind this version does not know")
     return CommandSpec(
@@ -79,7 +97,23 @@ def decode_spec(spec: bytes) -> CommandSpec:
         env=tuple((var.name, var.value) for var in parsed.env),
         execution_timeout_ms=parsed.execution_timeout_ms,
         grace_ms=parsed.grace_ms,
+        stdin=parsed.stdin,
+        pty=_pty(parsed.pty) if parsed.HasField("pty") else None,
     )
+
+
+def is_window(rows: int, columns: int) -> bool:
+    """Tell whether a terminal can have this size: the system keeps each in sixteen bits."""
+    return 1 <= rows <= _WINDOW_MAX and 1 <= columns <= _WINDOW_MAX
+
+
+def _pty(message: pb.Pty) -> Pty:
+    if not is_window(message.rows, message.columns):
+        broken("command.pty", f"{message.rows} rows and {message.columns} columns are no size")
+    return Pty(rows=message.rows, columns=message.columns, term=message.term)
+
+
+_WINDOW_MAX: Final = 65_535
 
 
 def input_digest(spec: bytes) -> bytes:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from farhand_shared.errors import Conflict
+from farhand_shared.file_operation import FileOperation
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS, GRACE_MS
 
 
@@ -27,14 +28,30 @@ class Argv:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pty:
+    """A terminal of the command's own, and the size of the window that shows it."""
+
+    rows: int
+    columns: int
+    term: bytes = b""  # TERM of the command, unless its env has one; empty: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
     """What is asked of a machine. Later kinds of ``run`` are additions to the union."""
 
-    run: Shell | Argv
+    run: Shell | Argv | FileOperation
     cwd: bytes | None = None  # None: the first root of the machine (its owner's home)
     env: tuple[tuple[bytes, bytes], ...] = ()  # added to the machine's own environment
     execution_timeout_ms: int = EXECUTION_TIMEOUT_DEFAULT_MS  # from start; 0 means none
     grace_ms: int = GRACE_MS  # between TERM and KILL
+    stdin: bool = False  # its input is streamed to it; False: it reads the null device
+    pty: Pty | None = None  # None: pipes, and no controlling terminal; implies stdin
+
+    @property
+    def takes_input(self) -> bool:
+        """Tell whether input can be streamed to it."""
+        return self.stdin or self.pty is not None
 
 
 # ``error_code`` of a machine's answer about an attempt of which it keeps only the receipt.

@@ -12,6 +12,7 @@ from typing import Any
 
 from farhand_shared.command import Argv, CommandSpec, Shell
 from farhand_shared.errors import InvalidInput
+from farhand_shared.file_operation import text_of
 from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
 
 _FIELDS = frozenset({"machine", "argv", "script", "cwd", "env", "timeout_ms", "wait_offline"})
@@ -35,6 +36,11 @@ def encode_exec_body(body: ExecBody) -> bytes:
             value["argv"] = [_text(argument) for argument in argv]
         case Shell(script=script):
             value["script"] = _text(script)
+        case operation:
+            raise InvalidInput(
+                f"cannot write the request: {text_of(operation)!r} is no command line; "
+                "file operations have requests of their own"
+            )
     if spec.cwd is not None:
         value["cwd"] = _text(spec.cwd)
     if spec.env:
@@ -46,12 +52,7 @@ def encode_exec_body(body: ExecBody) -> bytes:
 
 def decode_exec_body(content: bytes) -> ExecBody:
     """Return what a client asks for; raise InvalidInput naming the field that is wrong."""
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):  # also when it is not UTF-8, or nested without end
-        raise InvalidInput("cannot read the request: the body is not JSON") from None
-    if not isinstance(value, dict):
-        raise InvalidInput("cannot read the request: the body is not a JSON object")
+    value = json_object(content)
     if unknown := sorted(value.keys() - _FIELDS):
         raise InvalidInput(f"cannot read the request: {unknown[0]!r} is not a field of it")
     machine = value.get("machine")
@@ -73,6 +74,17 @@ def decode_exec_body(content: bytes) -> ExecBody:
         options["execution_timeout_ms"] = timeout
     spec = CommandSpec(run=_run(value), env=_env(value.get("env", {})), **options)
     return ExecBody(machine=machine, spec=spec, wait_offline=wait_offline)
+
+
+def json_object(content: bytes) -> dict[str, Any]:  # Any: nothing in it has been checked
+    """Return the object that a request's body is; raise InvalidInput when it is none."""
+    try:
+        value = json.loads(content)
+    except (ValueError, RecursionError):  # also when it is not UTF-8, or nested without end
+        raise InvalidInput("cannot read the request: the body is not JSON") from None
+    if not isinstance(value, dict):
+        raise InvalidInput("cannot read the request: the body is not a JSON object")
+    return value
 
 
 def _run(value: dict[str, Any]) -> Argv | Shell:

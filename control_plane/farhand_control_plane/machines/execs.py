@@ -19,8 +19,9 @@ from farhand_control_plane.domain.words import MachineStatus
 from farhand_control_plane.machines.following import LOOK_S, Chunk, Follower, Position
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
+from farhand_shared import file_operation
 from farhand_shared.codec import encode_spec, input_digest
-from farhand_shared.command import Argv, CommandSpec
+from farhand_shared.command import Argv, CommandSpec, Shell
 from farhand_shared.errors import Conflict, NotAllowed, NotFound, Unavailable
 from farhand_shared.exec_frames import FrameKind, encode_json_frame
 from farhand_shared.ids import AttemptId, CommandId, InstanceId, MachineId, MemberId, is_id, new_id
@@ -247,7 +248,9 @@ def text_of(spec: CommandSpec) -> str:
     if isinstance(spec.run, Argv):
         words = (word.decode("utf-8", "backslashreplace") for word in spec.run.argv[:64])
         return " ".join(words)
-    return spec.run.script[:4096].decode("utf-8", "backslashreplace")
+    if isinstance(spec.run, Shell):
+        return spec.run.script[:4096].decode("utf-8", "backslashreplace")
+    return file_operation.text_of(spec.run)
 
 
 def _offer(link: MachineLink, start: DirectStart) -> Offer:

@@ -1,3 +1,4 @@
+from farhand_proto.v1 import files_pb2 as _files_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
@@ -23,7 +24,7 @@ class Up(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[UpEvent, _Mapping]]] = ...) -> None: ...
 
 class UpEvent(_message.Message):
-    __slots__ = ("hello", "pong", "decision", "started", "output", "omitted", "result")
+    __slots__ = ("hello", "pong", "decision", "started", "output", "omitted", "result", "input_ack")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
@@ -31,6 +32,7 @@ class UpEvent(_message.Message):
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     OMITTED_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    INPUT_ACK_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     pong: Pong
     decision: Decision
@@ -38,7 +40,8 @@ class UpEvent(_message.Message):
     output: Output
     omitted: Omitted
     result: Result
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., omitted: _Optional[_Union[Omitted, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ...) -> None: ...
+    input_ack: InputAck
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., omitted: _Optional[_Union[Omitted, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., input_ack: _Optional[_Union[InputAck, _Mapping]] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("events",)
@@ -47,7 +50,7 @@ class Down(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[DownEvent, _Mapping]]] = ...) -> None: ...
 
 class DownEvent(_message.Message):
-    __slots__ = ("welcome", "ping", "offer", "approval", "cancel", "output_ack", "result_ack", "gone", "drain", "bye")
+    __slots__ = ("welcome", "ping", "offer", "approval", "cancel", "output_ack", "result_ack", "gone", "drain", "bye", "input", "resize")
     WELCOME_FIELD_NUMBER: _ClassVar[int]
     PING_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
@@ -58,6 +61,8 @@ class DownEvent(_message.Message):
     GONE_FIELD_NUMBER: _ClassVar[int]
     DRAIN_FIELD_NUMBER: _ClassVar[int]
     BYE_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    RESIZE_FIELD_NUMBER: _ClassVar[int]
     welcome: Welcome
     ping: Ping
     offer: Offer
@@ -68,7 +73,9 @@ class DownEvent(_message.Message):
     gone: Gone
     drain: Drain
     bye: Bye
-    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., approval: _Optional[_Union[Approval, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., output_ack: _Optional[_Union[OutputAck, _Mapping]] = ..., result_ack: _Optional[_Union[ResultAck, _Mapping]] = ..., gone: _Optional[_Union[Gone, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ...) -> None: ...
+    input: Input
+    resize: Resize
+    def __init__(self, welcome: _Optional[_Union[Welcome, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., offer: _Optional[_Union[Offer, _Mapping]] = ..., approval: _Optional[_Union[Approval, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., output_ack: _Optional[_Union[OutputAck, _Mapping]] = ..., result_ack: _Optional[_Union[ResultAck, _Mapping]] = ..., gone: _Optional[_Union[Gone, _Mapping]] = ..., drain: _Optional[_Union[Drain, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., input: _Optional[_Union[Input, _Mapping]] = ..., resize: _Optional[_Union[Resize, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("daemon_instance_id", "boot_id", "journal_id", "journal_counter", "local_time_ms", "capability", "daemon_version", "trust_level", "chosen_by", "allow_inferred", "concurrency", "facts", "live")
@@ -171,7 +178,7 @@ class Repository(_message.Message):
     def __init__(self, remote: _Optional[str] = ..., path: _Optional[bytes] = ...) -> None: ...
 
 class LiveAttempt(_message.Message):
-    __slots__ = ("attempt_id", "input_digest", "state", "stdout_produced", "stderr_produced")
+    __slots__ = ("attempt_id", "input_digest", "state", "stdout_produced", "stderr_produced", "input_received", "input_taken", "input_closed")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         STATE_UNSPECIFIED: _ClassVar[LiveAttempt.State]
@@ -189,12 +196,18 @@ class LiveAttempt(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     STDOUT_PRODUCED_FIELD_NUMBER: _ClassVar[int]
     STDERR_PRODUCED_FIELD_NUMBER: _ClassVar[int]
+    INPUT_RECEIVED_FIELD_NUMBER: _ClassVar[int]
+    INPUT_TAKEN_FIELD_NUMBER: _ClassVar[int]
+    INPUT_CLOSED_FIELD_NUMBER: _ClassVar[int]
     attempt_id: str
     input_digest: bytes
     state: LiveAttempt.State
     stdout_produced: int
     stderr_produced: int
-    def __init__(self, attempt_id: _Optional[str] = ..., input_digest: _Optional[bytes] = ..., state: _Optional[_Union[LiveAttempt.State, str]] = ..., stdout_produced: _Optional[int] = ..., stderr_produced: _Optional[int] = ...) -> None: ...
+    input_received: int
+    input_taken: int
+    input_closed: bool
+    def __init__(self, attempt_id: _Optional[str] = ..., input_digest: _Optional[bytes] = ..., state: _Optional[_Union[LiveAttempt.State, str]] = ..., stdout_produced: _Optional[int] = ..., stderr_produced: _Optional[int] = ..., input_received: _Optional[int] = ..., input_taken: _Optional[int] = ..., input_closed: _Optional[bool] = ...) -> None: ...
 
 class Welcome(_message.Message):
     __slots__ = ("server_time_ms", "stream_epoch", "capability", "min_capability", "machine_name", "stored")
@@ -263,22 +276,28 @@ class Offer(_message.Message):
     def __init__(self, attempt_id: _Optional[str] = ..., command_id: _Optional[str] = ..., stream_epoch: _Optional[int] = ..., spec: _Optional[bytes] = ..., input_digest: _Optional[bytes] = ..., start_within_ms: _Optional[int] = ..., tier: _Optional[int] = ..., inferred: _Optional[bool] = ..., requester: _Optional[str] = ..., ticket_id: _Optional[str] = ..., mandate_hash: _Optional[bytes] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class CommandSpec(_message.Message):
-    __slots__ = ("shell", "argv", "cwd", "has_cwd", "env", "execution_timeout_ms", "grace_ms")
+    __slots__ = ("shell", "argv", "file", "cwd", "has_cwd", "env", "execution_timeout_ms", "grace_ms", "stdin", "pty")
     SHELL_FIELD_NUMBER: _ClassVar[int]
     ARGV_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
     CWD_FIELD_NUMBER: _ClassVar[int]
     HAS_CWD_FIELD_NUMBER: _ClassVar[int]
     ENV_FIELD_NUMBER: _ClassVar[int]
     EXECUTION_TIMEOUT_MS_FIELD_NUMBER: _ClassVar[int]
     GRACE_MS_FIELD_NUMBER: _ClassVar[int]
+    STDIN_FIELD_NUMBER: _ClassVar[int]
+    PTY_FIELD_NUMBER: _ClassVar[int]
     shell: Shell
     argv: Argv
+    file: _files_pb2.FileOperation
     cwd: bytes
     has_cwd: bool
     env: _containers.RepeatedCompositeFieldContainer[EnvVar]
     execution_timeout_ms: int
     grace_ms: int
-    def __init__(self, shell: _Optional[_Union[Shell, _Mapping]] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., cwd: _Optional[bytes] = ..., has_cwd: _Optional[bool] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., grace_ms: _Optional[int] = ...) -> None: ...
+    stdin: bool
+    pty: Pty
+    def __init__(self, shell: _Optional[_Union[Shell, _Mapping]] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., file: _Optional[_Union[_files_pb2.FileOperation, _Mapping]] = ..., cwd: _Optional[bytes] = ..., has_cwd: _Optional[bool] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., grace_ms: _Optional[int] = ..., stdin: _Optional[bool] = ..., pty: _Optional[_Union[Pty, _Mapping]] = ...) -> None: ...
 
 class Shell(_message.Message):
     __slots__ = ("script",)
@@ -291,6 +310,16 @@ class Argv(_message.Message):
     ARGV_FIELD_NUMBER: _ClassVar[int]
     argv: _containers.RepeatedScalarFieldContainer[bytes]
     def __init__(self, argv: _Optional[_Iterable[bytes]] = ...) -> None: ...
+
+class Pty(_message.Message):
+    __slots__ = ("rows", "columns", "term")
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    rows: int
+    columns: int
+    term: bytes
+    def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ..., term: _Optional[bytes] = ...) -> None: ...
 
 class EnvVar(_message.Message):
     __slots__ = ("name", "value")
@@ -370,6 +399,16 @@ class Omitted(_message.Message):
     length: int
     def __init__(self, attempt_id: _Optional[str] = ..., stream: _Optional[_Union[Stream, str]] = ..., offset: _Optional[int] = ..., length: _Optional[int] = ...) -> None: ...
 
+class InputAck(_message.Message):
+    __slots__ = ("attempt_id", "offset", "closed")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    CLOSED_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    offset: int
+    closed: bool
+    def __init__(self, attempt_id: _Optional[str] = ..., offset: _Optional[int] = ..., closed: _Optional[bool] = ...) -> None: ...
+
 class Result(_message.Message):
     __slots__ = ("attempt_id", "result", "result_hash")
     ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -437,6 +476,28 @@ class StreamTotals(_message.Message):
     omitted: int
     sha256: bytes
     def __init__(self, produced: _Optional[int] = ..., omitted_from: _Optional[int] = ..., omitted: _Optional[int] = ..., sha256: _Optional[bytes] = ...) -> None: ...
+
+class Input(_message.Message):
+    __slots__ = ("attempt_id", "offset", "data", "end")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    offset: int
+    data: bytes
+    end: bool
+    def __init__(self, attempt_id: _Optional[str] = ..., offset: _Optional[int] = ..., data: _Optional[bytes] = ..., end: _Optional[bool] = ...) -> None: ...
+
+class Resize(_message.Message):
+    __slots__ = ("attempt_id", "rows", "columns")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    ROWS_FIELD_NUMBER: _ClassVar[int]
+    COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    rows: int
+    columns: int
+    def __init__(self, attempt_id: _Optional[str] = ..., rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
 
 class OutputAck(_message.Message):
     __slots__ = ("attempt_id", "stream", "offset")

@@ -1,0 +1,207 @@
+"""File operations survive the wire; what no machine could do is refused on both ends."""
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farhand_proto.v1 import files_pb2, link_pb2
+from farhand_shared import codec, codec_file
+from farhand_shared.command import CommandSpec
+from farhand_shared.errors import InvalidInput, ProtocolError
+from farhand_shared.file_operation import (
+    ABSENT,
+    ANY,
+    EditFile,
+    FileErrorCode,
+    FileFault,
+    FileOperation,
+    GlobFiles,
+    ListFolder,
+    MakeFolder,
+    MoveFile,
+    PutFile,
+    ReadFile,
+    RemoveFile,
+    Replacement,
+    SearchFiles,
+    StatFile,
+    WriteFile,
+    read_report,
+    text_of,
+)
+
+PROTO = Path(__file__).resolve().parents[3] / "proto/farhand_proto/v1/files.proto"
+
+paths = st.binary(min_size=1).filter(lambda path: b"\0" not in path)
+hashes = st.binary(min_size=32, max_size=32)
+maybe_hash = hashes | st.just(b"")
+expects = st.sampled_from([ANY, ABSENT]) | hashes
+limits = st.integers(0, 10_000)
+modes = st.none() | st.integers(0, 0o777)
+offsets = st.integers(0, 1 << 62)
+yes_or_no = st.booleans()
+
+operations = st.one_of(
+    st.builds(StatFile, path=paths, nofollow=yes_or_no, put_sha256=maybe_hash),
+    st.builds(ListFolder, path=paths, after=st.binary(), limit=limits),
+    st.builds(GlobFiles, path=paths, pattern=paths, after=st.binary(), limit=limits, all=yes_or_no),
+    st.builds(
+        SearchFiles,
+        path=paths,
+        pattern=paths,
+        fixed=yes_or_no,
+        ignore_case=yes_or_no,
+        include=st.lists(paths, max_size=3).map(tuple),
+        limit=limits,
+        all=yes_or_no,
+    ),
+    st.builds(ReadFile, path=paths, offset=offsets, length=offsets, if_version=st.text("0a-")),
+    st.builds(
+        WriteFile,
+        path=paths,
+        data=st.binary(),
+        expect=expects,
+        mode=modes,
+        make_parents=yes_or_no,
+    ),
+    st.builds(
+        EditFile,
+        path=paths,
+        edits=st.lists(
+            st.builds(Replacement, old=st.binary(min_size=1), new=st.binary(), all=yes_or_no),
+            min_size=1,
+            max_size=3,
+        ).map(tuple),
+        expected_sha256=maybe_hash,
+    ),
+    offsets.flatmap(
+        lambda size: st.builds(
+            PutFile,
+            path=paths,
+            size=st.just(size),
+            sha256=hashes,
+            expect=expects,
+            mode=modes,
+            resume_offset=st.integers(0, size),
+            make_parents=yes_or_no,
+        )
+    ),
+    st.builds(MakeFolder, path=paths, parents=yes_or_no),
+    st.builds(MoveFile, path=paths, to=paths, replace=yes_or_no),
+    st.builds(RemoveFile, path=paths, expected_sha256=maybe_hash),
+)
+
+
+@given(operations)
+def test_a_file_operation_survives_byte_for_byte(operation: FileOperation) -> None:
+    encoded = codec.encode_spec(CommandSpec(run=operation, stdin=True))
+    assert codec.decode_spec(encoded).run == operation
+    assert codec.encode_spec(codec.decode_spec(encoded)) == encoded
+
+
+def test_every_kind_has_its_message_and_every_field_its_place() -> None:
+    kinds = files_pb2.FileOperation.DESCRIPTOR.oneofs_by_name["operation"].fields
+    assert {kind.name for kind in kinds} == set(codec_file._KINDS)
+    assert set(codec_file._KINDS.values()) == set(get_args(FileOperation))
+    for kind in kinds:
+        in_message = {field.name for field in kind.message_type.fields} - {"has_mode"}
+        assert in_message == set(codec_file._KINDS[kind.name].__dataclass_fields__)
+
+
+@pytest.mark.parametrize(
+    ("operation", "says"),
+    [
+        (StatFile(path=b""), "a path is empty"),
+        (ReadFile(path=b"a\0b"), "a path holds NUL"),
+        (MoveFile(path=b"a", to=b""), "a path is empty"),
+        (StatFile(path=b"a", put_sha256=b"x"), "a SHA-256 has 1 bytes instead of 32"),
+        (WriteFile(path=b"a", data=b"", expect=b"x" * 31), "a SHA-256 has 31 bytes"),
+        (WriteFile(path=b"a", data=b"", mode=0o4755), "mode 4755 is not 0 to 777"),
+        (PutFile(path=b"a", size=1, sha256=b""), "a put needs the SHA-256"),
+        (
+            PutFile(path=b"a", size=1, sha256=b"x" * 32, resume_offset=2),
+            "resume_offset 2 is past the size 1",
+        ),
+        (ListFolder(path=b"a", limit=10_001), "limit 10,001 is not 0 to 10,000"),
+        (GlobFiles(path=b"a", pattern=b""), "a pattern is empty"),
+        (SearchFiles(path=b"a", pattern=b"x", include=(b"",)), "a pattern is empty"),
+        (SearchFiles(path=b"a", pattern=b"x", include=(b"*",) * 65), "it includes 65 globs"),
+        (EditFile(path=b"a", edits=()), "an edit needs the text that it replaces"),
+        (
+            EditFile(path=b"a", edits=(Replacement(old=b"", new=b"x"),)),
+            "an edit needs the text that it replaces",
+        ),
+        (RemoveFile(path=b"a", expected_sha256=b"x"), "a SHA-256 has 1 bytes"),
+        (ReadFile(path=b"a", offset=(1 << 62) + 1), "offset 4611686018427387905 is out of range"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_what_no_machine_could_do_is_refused_on_both_ends(
+    operation: FileOperation, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(InvalidInput, match=f"^cannot ask for this file operation: {says}"):
+        codec.encode_spec(CommandSpec(run=operation, stdin=True))
+    with monkeypatch.context() as patch:
+        patch.setattr(codec_file, "fault_of", lambda operation: None)
+        encoded = codec.encode_spec(CommandSpec(run=operation, stdin=True))
+    with pytest.raises(ProtocolError, match=rf"^cannot read command\.file: {says}"):
+        codec.decode_spec(encoded)
+
+
+def test_a_put_without_stdin_is_refused() -> None:
+    put = PutFile(path=b"a", size=0, sha256=b"x" * 32)
+    with pytest.raises(InvalidInput, match="a put without stdin"):
+        codec.encode_spec(CommandSpec(run=put))
+
+
+def test_a_kind_from_a_newer_server_is_named() -> None:
+    message = link_pb2.CommandSpec()
+    message.file.ParseFromString(bytes([0xFA, 0x06, 1, 0x41]))  # field 111: "A"
+    with pytest.raises(ProtocolError, match=r"command\.file: it is missing or of a kind"):
+        codec.decode_spec(message.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("operation", "text"),
+    [
+        (ReadFile(path=b"/a b"), "read /a b"),
+        (SearchFiles(path=b"src", pattern=b"x|y"), "search x|y in src"),
+        (MoveFile(path=b"a", to=b"\xff"), "move a to \\xff"),
+        (MakeFolder(path=b"n"), "make folder n"),
+    ],
+    ids=["read", "search", "move", "make"],
+)
+def test_an_operation_is_told_in_words(operation: FileOperation, text: str) -> None:
+    assert text_of(operation) == text
+
+
+@pytest.mark.parametrize(
+    ("stderr", "report"),
+    [
+        (b'{"size": 3}\n', {"size": 3}),
+        (b"", None),
+        (b'{"size": ', None),
+        (b"[1]\n", None),
+        (b'{"error": 1}', None),
+        (
+            b'{"error": {"code": "changed", "message": "no", "sha256": "00"}}\n',
+            FileFault(code="changed", message="no", facts={"sha256": "00"}),
+        ),
+        (b'{"error": {}}', FileFault(code="failed", message="", facts={})),
+        (b'{"error": {"code": "new"}}', FileFault(code="new", message="", facts={})),
+    ],
+    ids=["facts", "empty", "torn", "list", "number", "error", "bare error", "newer code"],
+)
+def test_a_report_is_facts_or_a_fault_or_nothing(stderr: bytes, report: Any) -> None:
+    assert read_report(stderr) == report
+
+
+def test_the_protocol_file_names_every_error_code() -> None:
+    text = PROTO.read_text().replace("\n//", "")
+    said = re.search(r" Codes: (.*?)\. A newer", text)
+    assert said is not None
+    assert set(said[1].split(", ")) == {code.value for code in FileErrorCode}
