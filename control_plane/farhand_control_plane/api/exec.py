@@ -1,4 +1,4 @@
-"""The hot route: ``POST /v1/exec`` and ``GET /v1/attempts/{id}/output`` as one streamed body.
+"""The streamed routes: ``POST /v1/exec``, operations on files, ``GET /v1/attempts/{id}/output``.
 
 Raw ASGI beside the API's framework, whose routing, validation and response cost as much as the
 whole path of a short command.
@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
 
+from farhand_control_plane.api import files
 from farhand_control_plane.api.access import Authenticate, check_any
 from farhand_control_plane.api.failures import failure_of, our_fault
 from farhand_control_plane.api.request_body import BODY_WITHIN_S, read_body
@@ -44,7 +45,7 @@ _HEADERS: Final = [(b"content-type", b"application/octet-stream"), (b"cache-cont
 
 
 class ExecApp:
-    """Serves its two routes and hands everything else to ``inner``."""
+    """Serves its routes and hands everything else to ``inner``."""
 
     def __init__(
         self,
@@ -67,6 +68,9 @@ class ExecApp:
             if path == EXEC_PATH and method == "POST":
                 await self._answer(self._exec(scope, receive), scope, receive, send)
                 return
+            if method == "POST" and (machine := files.machine_of(path)) is not None:
+                await self._answer(self._files(scope, receive, machine), scope, receive, send)
+                return
             if method == "GET" and (attempt_id := _attempt_of(path)) is not None:
                 await self._answer(self._output(scope, attempt_id), scope, receive, send)
                 return
@@ -74,9 +78,7 @@ class ExecApp:
 
     async def _exec(self, scope: Scope, receive: Receive) -> _Frames:
         caller = await self._caller(scope, TokenScope.EXEC)
-        body = decode_exec_body(
-            await read_body(receive, limit_bytes=BODY_MAX_BYTES, within_s=self._body_within_s)
-        )
+        body = decode_exec_body(await self._body(receive))
         return await self._execs.run(
             ExecRequest(
                 instance_id=caller.instance_id,
@@ -86,6 +88,13 @@ class ExecApp:
                 wait_offline=body.wait_offline,
             )
         )
+
+    async def _files(self, scope: Scope, receive: Receive, machine: str) -> _Frames:
+        caller = await self._caller(scope, TokenScope.EXEC)
+        return await self._execs.run(files.request_of(caller, machine, await self._body(receive)))
+
+    async def _body(self, receive: Receive) -> bytes:
+        return await read_body(receive, limit_bytes=BODY_MAX_BYTES, within_s=self._body_within_s)
 
     async def _output(self, scope: Scope, attempt_id: str) -> _Frames:
         # Whoever may read sees the same as text in /v1/commands; the machine must be their own.

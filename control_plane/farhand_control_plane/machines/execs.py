@@ -15,6 +15,7 @@ from farhand_control_plane.db.attempts import CommandRef
 from farhand_control_plane.db.commands import NewCommand
 from farhand_control_plane.db.direct_starts import DirectStart, MemberAuthority
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.domain.capability import is_known
 from farhand_control_plane.domain.words import MachineStatus
 from farhand_control_plane.machines.following import LOOK_S, Chunk, Follower, Position
 from farhand_control_plane.machines.hub import Hub
@@ -129,7 +130,12 @@ class Execs:
     async def _start_here(self, request: ExecRequest) -> _Accepted | None:
         """Start the command over a link of this replica; None when that is not possible now."""
         link = self._hub.find(request.instance_id, request.machine)
-        if link is None or link.owner_member_id != request.member_id or not link.reserve():
+        if (
+            link is None
+            or link.owner_member_id != request.member_id
+            or not is_known(request.spec, link.hello.capability)
+            or not link.reserve()
+        ):
             return None
         try:
             authority = await self._authority(request)
