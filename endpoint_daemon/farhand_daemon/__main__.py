@@ -4,10 +4,12 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 from farhand_daemon.command_line import Misuse, parse
 from farhand_daemon.paths import Home, find_home, prepare_home, remove_leftovers
+from farhand_daemon.program import is_installed
 from farhand_shared.errors import FarhandError, NotAllowed
 
 
@@ -68,6 +70,10 @@ def _run(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.status import HomeLock
     from farhand_daemon.supervisor.fork_client import launch_fork_server
 
+    if options.trial is None and not options.no_trial and is_installed(Path(sys.prefix)):
+        from farhand_daemon.update.become import try_what_is_ready
+
+        try_what_is_ready(home, sys.argv[1:])
     identity = load_identity(home)  # before the home is made: a mistyped --home makes nothing
     prepare_home(home)
     load_machine_file(home.machine_file)
@@ -87,10 +93,18 @@ def _run(home: Home, options: argparse.Namespace) -> int:
         clean_grpc_environment()
         import asyncio
 
-        from farhand_daemon.daemon import EXIT_NOT_WANTED, Daemon
+        from farhand_daemon.daemon import EXIT_NOT_WANTED, RESTART, Daemon
 
         daemon = Daemon(home, identity, fork_server, notifier)
-        status = asyncio.run(daemon.run(lifeline=options.lifeline))
+        status = asyncio.run(
+            daemon.run(
+                lifeline=options.lifeline, trial=options.trial, trial_failed=options.no_trial
+            )
+        )
+    if status == RESTART:
+        from farhand_daemon.update.become import start_again
+
+        start_again(home, sys.argv[1:], None if notifier is None else notifier.address)
     # launchd would start again what ends with anything but 0.
     return 0 if options.not_wanted_is_success and status == EXIT_NOT_WANTED else status
 

@@ -123,6 +123,9 @@ def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--link-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
     parser.add_argument("--enrol-address", metavar="HOST:PORT", help=argparse.SUPPRESS)
     parser.add_argument("--not-wanted-is-success", action="store_true", help=argparse.SUPPRESS)
+    # Of updates: what a version is told by the one before it, whichever these two are.
+    parser.add_argument("--trial", type=int, metavar="FD", help=argparse.SUPPRESS)
+    parser.add_argument("--no-trial", action="store_true", help=argparse.SUPPRESS)
 
 
 def _service(parser: argparse.ArgumentParser) -> None:

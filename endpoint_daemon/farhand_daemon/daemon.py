@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from farhand_daemon.attempts import Attempts
@@ -21,6 +22,7 @@ from farhand_daemon.link_client import LinkClient
 from farhand_daemon.machine_file import Ceiling
 from farhand_daemon.paths import Home
 from farhand_daemon.process_identity import boot_id
+from farhand_daemon.program import is_installed
 from farhand_daemon.status import StatusFile, way_back
 from farhand_daemon.supervisor.fork_client import ForkServer
 from farhand_daemon.supervisor.records import StopReason
@@ -32,8 +34,10 @@ from farhand_shared.link_events import Bye
 
 if TYPE_CHECKING:
     from farhand_daemon.service.notify import Notifier
+    from farhand_daemon.update.schedule import Updates
 
 EXIT_NOT_WANTED: Final = 3  # the server said for good that this machine is not wanted
+RESTART: Final = -1  # of `run`: leave as asked, and be started again at once, as another version
 _DELIVER_S: Final = 2.0  # how long a stop waits for acknowledgements
 _END_S: Final = GRACE_MS / 1000 + 3.0  # how long a stop waits for commands that it ends
 
@@ -44,10 +48,18 @@ class Leave:
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """Leave running commands to be adopted by what this process becomes now."""
+
+
+@dataclass(frozen=True, slots=True)
 class EndAll:
     """End running commands, deliver their results, exit."""
 
     reason: StopReason
+
+
+Order = Leave | Restart | EndAll
 
 
 class Daemon:
@@ -74,11 +86,20 @@ class Daemon:
             ceiling=self._ceiling, environment=self._environment, log=self._log
         )
         self._captured: asyncio.Task[None] | None = None
+        self._updates: Updates | None = None
+        self._updating: asyncio.Task[None] | None = None
         self._told = ""  # what was said last
 
-    async def run(self, *, lifeline: int | None = None) -> int:
-        """Return the exit status. ``lifeline``: a descriptor whose end means Leave."""
-        orders = self._listen_for_orders(lifeline)
+    async def run(
+        self, *, lifeline: int | None = None, trial: int | None = None, trial_failed: bool = False
+    ) -> int:
+        """Return the exit status, or RESTART. ``lifeline``: a descriptor whose end means Leave.
+
+        Of updates: ``trial`` is such a descriptor too, on which to say that we are connected;
+        ``trial_failed``: another version could not even be tried just now.
+        """
+        orders = self._listen_for_orders(lifeline if trial is None else trial)
+        self._updating = self._start_updating(orders, trial, trial_failed)
         boot = boot_id()
         warden = Warden(
             link=self._link,
@@ -108,23 +129,50 @@ class Daemon:
         ended_all = False
         try:
             await asyncio.wait({dialling, order}, return_when=asyncio.FIRST_COMPLETED)
-            if self._notifier is not None:
+            ordered = None if dialling.done() else order.result()
+            if self._notifier is not None and not isinstance(ordered, Restart):
                 self._notifier.stopping()
-            if dialling.done():
+            if ordered is None:
                 return await self._not_wanted(dialling.result(), warden)
-            ended_all = isinstance(order.result(), EndAll)
-            await self._carry_out(order.result(), orders, warden)
-            return 0
+            ended_all = isinstance(ordered, EndAll)
+            await self._carry_out(ordered, orders, warden)
+            return RESTART if isinstance(ordered, Restart) else 0
         finally:
-            for task in (dialling, order, *([self._captured] if self._captured else [])):
+            others = [task for task in (self._captured, self._updating) if task is not None]
+            for task in (dialling, order, *others):
                 task.cancel()
-            await asyncio.gather(dialling, order, return_exceptions=True)
+            await asyncio.gather(dialling, order, *others, return_exceptions=True)
             await attempts.close(quit_leftovers=ended_all)
             self._stopped()
 
-    def _listen_for_orders(self, lifeline: int | None) -> "asyncio.Queue[Leave | EndAll]":
+    def _start_updating(
+        self, orders: "asyncio.Queue[Order]", trial: int | None, trial_failed: bool
+    ) -> "asyncio.Task[None] | None":
+        """Look after the version of this program, where the installer put it there."""
+        if trial is not None:
+            from farhand_daemon.update.schedule import beat
+
+            return asyncio.create_task(beat(trial, self._is_connected), name="on-trial")
+        if not is_installed(Path(sys.prefix)):
+            return None
+        from farhand_daemon.update.schedule import updates_of
+
+        self._updates = updates_of(
+            Path(sys.prefix),
+            home=self._home,
+            ceiling=self._ceiling,
+            log=self._log,
+            connected=self._is_connected,
+            restart=lambda: orders.put_nowait(Restart()),
+            trial_failed=trial_failed,
+        )
+        if self._updates is None:
+            return None
+        return asyncio.create_task(self._updates.run(), name="updates")
+
+    def _listen_for_orders(self, lifeline: int | None) -> "asyncio.Queue[Order]":
         loop = asyncio.get_running_loop()
-        orders: asyncio.Queue[Leave | EndAll] = asyncio.Queue()
+        orders: asyncio.Queue[Order] = asyncio.Queue()
         for number in (signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, orders.put_nowait, Leave())
         loop.add_signal_handler(signal.SIGINT, orders.put_nowait, EndAll(StopReason.SHUTDOWN))
@@ -139,8 +187,11 @@ class Daemon:
             loop.add_reader(lifeline, read)
         return orders
 
+    def _is_connected(self) -> bool:
+        return self._link.may_start
+
     async def _carry_out(
-        self, order: Leave | EndAll, orders: "asyncio.Queue[Leave | EndAll]", warden: Warden
+        self, order: "Order", orders: "asyncio.Queue[Order]", warden: Warden
     ) -> None:
         """Stop as ordered; another order meanwhile means: leave now."""
         self._log.write("stopping", order=type(order).__name__)
@@ -151,7 +202,7 @@ class Daemon:
             task.cancel()
         await asyncio.gather(stopping, again, return_exceptions=True)
 
-    async def _stop(self, order: Leave | EndAll, warden: Warden) -> None:
+    async def _stop(self, order: "Order", warden: Warden) -> None:
         warden.stop(order.reason if isinstance(order, EndAll) else None)
         if isinstance(order, EndAll):
             await _within(_END_S, warden.ended())
@@ -170,6 +221,8 @@ class Daemon:
 
     def _connected(self, name: str) -> None:
         self._tell_once(f"connected as {name}")
+        if self._updates is not None:
+            self._updates.connected_now()
         if self._captured is None:
             self._captured = asyncio.create_task(self._capture(), name="login-environment")
 

@@ -5,6 +5,7 @@ link reaches it: the control plane can subtract from what is allowed here, never
 """
 
 import json
+import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,11 @@ TRUST_LEVELS = ("trusted", "off")
 _NEED_SANDBOX = ("ask", "workspace")  # levels of the design that wait for the sandbox
 CHOSEN_BY = ("typed", "up", "preset", "default")
 CONCURRENCY_MAX = 1024
+UPDATE_OFF = "off"
+UPDATE_DEFAULT = "stable"
+PROBATION_DEFAULT_S = 120
+_PROBATION_MAX_S = 3600
+_CHANNEL = re.compile(r"[a-z][a-z0-9-]{0,31}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +38,8 @@ class MachineFile:
     concurrency: int = CONCURRENCY_DEFAULT  # commands at once
     env_allow: tuple[str, ...] = ()  # variables kept although their names look like secrets
     labels: tuple[str, ...] = ()  # build or team=infra: by which work finds this machine
+    update: str = UPDATE_DEFAULT  # the channel whose signed releases may be installed, or off
+    update_probation_s: int = PROBATION_DEFAULT_S  # a new version must be connected by then
 
     def all_roots(self) -> tuple[Path, ...]:
         """Return the roots, the account's home when none is named; the first is the default cwd."""
@@ -88,6 +96,14 @@ def parse_machine_table(table: dict[str, Any]) -> MachineFile:
             raise InvalidInput(f"root {str(root)!r} is not absolute; begin it with / or ~")
     labels = _texts(table, "labels")
     parse_labels(labels)
+    update = table.get("update", UPDATE_DEFAULT)
+    if type(update) is not str or not _CHANNEL.fullmatch(update):
+        raise InvalidInput(f"update is {update!r}; use 'off' or a channel such as 'stable'")
+    probation_s = table.get("update_probation_s", PROBATION_DEFAULT_S)
+    if type(probation_s) is not int or not 1 <= probation_s <= _PROBATION_MAX_S:
+        raise InvalidInput(
+            f"update_probation_s is {probation_s!r}; use a number 1 to {_PROBATION_MAX_S}"
+        )
     return MachineFile(
         trust_level=level,
         chosen_by=chosen_by,
@@ -96,6 +112,8 @@ def parse_machine_table(table: dict[str, Any]) -> MachineFile:
         concurrency=concurrency,
         env_allow=_texts(table, "env_allow"),
         labels=labels,
+        update=update,
+        update_probation_s=probation_s,
     )
 
 
@@ -122,6 +140,8 @@ def write_machine_file(path: Path, machine: MachineFile) -> None:
         f"env_allow = [{', '.join(_toml(name) for name in machine.env_allow)}]",
         '# by which work finds this machine, such as "build" or "team=infra"',
         f"labels = [{', '.join(_toml(label) for label in machine.labels)}]",
+        "# whose signed releases are installed by themselves: a channel, or off",
+        f"update = {_toml(machine.update)}",
     ]
     write_private(path, "\n".join([*lines, ""]).encode())
 

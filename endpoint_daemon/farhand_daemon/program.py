@@ -6,13 +6,12 @@ machine that the installer set up with it.
 
 import contextlib
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 FOLDER: Final = "farhandd-program"
-_COMPLETE: Final = "complete"  # in a version's folder, once the installer was done with it
+COMPLETE: Final = "complete"  # in a version's folder, once the installer was done with it
 _HOMES: Final = "homes"
 
 
@@ -39,6 +38,8 @@ class Program:
 
     def remove(self) -> None:
         """Remove it all. Whoever runs from it goes on with what is loaded."""
+        import shutil  # only who leaves needs it
+
         if self.link.is_symlink() and self.link.readlink().is_relative_to(self.folder):
             self.link.unlink()
         shutil.rmtree(self.folder)
@@ -51,8 +52,13 @@ class Program:
         return [Path(line) for line in text.splitlines() if line]
 
 
+def is_installed(prefix: Path) -> bool:
+    """Tell whether the installer made the Python environment at ``prefix``."""
+    return prefix.parent.name == FOLDER and (prefix / COMPLETE).exists()
+
+
 def installed_program(prefix: Path, account_home: Path) -> Program | None:
     """Return the installation that a Python environment is part of; None when it is none."""
-    if prefix.parent.name != FOLDER or not (prefix / _COMPLETE).exists():
+    if not is_installed(prefix):
         return None
     return Program(folder=prefix.parent, link=account_home / ".local" / "bin" / "farhandd")

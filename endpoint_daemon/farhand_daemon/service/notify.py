@@ -22,6 +22,7 @@ class Notifier:
     """Sends states to the manager's socket; a manager that is gone stops nobody."""
 
     def __init__(self, address: str) -> None:
+        self.address = address  # as the manager gave it
         # "@" stands for the NUL of an abstract name.
         self._address = "\0" + address[1:] if address.startswith("@") else address
 
