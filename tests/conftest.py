@@ -13,8 +13,13 @@ from typing import Any
 
 import building
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests import servers
+
+# Timings are never asserted, nor how fast examples are made beside other tests.
+settings.register_profile("farhand", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("farhand")
 
 ROOT = Path(__file__).resolve().parent.parent
 WHEELHOUSE = ROOT / ".wheelhouse"

@@ -22,7 +22,8 @@ def checkout(tmp_path: Path) -> Path:
     copy = tmp_path / "a checkout"
     for name in ("scripts", *environment.SOURCES):
         (copy / name).mkdir(parents=True, exist_ok=True)
-    for name in ("scripts/up", "scripts/lib.sh", "scripts/environment.py", *environment.INPUTS):
+    scripts = ("up", "lib.sh", "environment.py", "building.py")
+    for name in (*(f"scripts/{script}" for script in scripts), *environment.INPUTS):
         (copy / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, copy / name)
     return copy

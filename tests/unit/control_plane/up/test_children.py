@@ -57,7 +57,7 @@ def test_a_line_is_told_and_reports_are_heard_even_when_several_come_at_once(chi
 
 
 def test_its_output_goes_to_a_log_whose_last_line_can_be_told(child: Child) -> None:
-    child.start(python("print('first'); raise SystemExit('cannot go on: no')"))
+    child.start(python("print('first', flush=True); raise SystemExit('cannot go on: no')"))
     until_ended(child)
     assert child.last_words() == "cannot go on: no"
 
