@@ -67,9 +67,12 @@ def test_a_version_that_a_process_runs_from_stays(slots: Slots) -> None:
         slots.make_current(slots.named(name))
     program = slots.folder / C / "bin" / "python"
     program.symlink_to(sys.executable)
+    command = [program, "-IS", "-c", "print(flush=True); input()"]
     with subprocess.Popen(
-        [program, "-IS", "-c", "input()"], stdin=subprocess.PIPE, executable=sys.executable
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, executable=sys.executable
     ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # while it is being executed the system shows no words of it
         assert used_by_processes(slots.folder) == {C}
         slots.prune(())
         assert slots.named(C).is_complete()
