@@ -1,18 +1,14 @@
 """What commands write, shown while it comes: one command after another, in a thread of its own."""
 
 import codecs
-import contextlib
 import threading
-import time
 from collections import deque
-from collections.abc import Iterator
 from typing import Any, Final
 
-from farhand_control_plane.client.api import Api, Refused, path_with, segment
-from farhand_control_plane.client.events import RESUME_CAP_S, RESUME_FIRST_S, RESUME_FOR_S
+from farhand_control_plane.client.api import Api, Refused, segment
+from farhand_control_plane.client.attempts import follow
 from farhand_control_plane.client.screen import Screen
-from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
-from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind
+from farhand_shared.exec_frames import FrameKind
 
 # Of one command, what a terminal is shown; everything goes to a file or a pipe.
 LIVE_BYTES: Final = 64 * 1024
@@ -78,7 +74,7 @@ class LiveOutput:
         command = self._api.get(path, head=0, tail=0)
         pane = _Pane(self._screen, heading)
         try:
-            for frame in _frames(self._api, command["attempt_id"]):
+            for frame in follow(self._api, command["attempt_id"]):
                 match frame.kind:
                     case FrameKind.STDOUT | FrameKind.STDERR:
                         pane.write(frame.kind, frame.payload)
@@ -153,46 +149,6 @@ class _Pane:
         if self._heading:
             self._screen.progress(self._heading)
             self._heading = ""
-
-
-def _frames(api: Api, attempt_id: str) -> Iterator[Frame]:
-    """Yield an attempt's frames to its committed end, coming back when a connection breaks."""
-    taken = {FrameKind.STDOUT: 0, FrameKind.STDERR: 0}
-    wait_s, away_since = RESUME_FIRST_S, 0.0
-    while True:
-        try:
-            path = path_with(
-                f"/v1/attempts/{segment(attempt_id)}/output",
-                {"stdout": taken[FrameKind.STDOUT], "stderr": taken[FrameKind.STDERR]},
-            )
-            body = api.open("GET", path, timeout_s=None)
-            with contextlib.closing(body):
-                decoder = FrameDecoder()
-                for chunk in body.chunks():
-                    wait_s, away_since = RESUME_FIRST_S, 0.0
-                    for frame in decoder.feed(chunk):
-                        if frame.kind is FrameKind.OMITTED:
-                            gap = frame.json()
-                            stream = FrameKind[gap["stream"].upper()]
-                            taken[stream] = gap["offset"] + gap["length"]
-                        elif frame.kind in taken:
-                            taken[frame.kind] += len(frame.payload)
-                        yield frame
-                        if frame.kind in (FrameKind.COMMITTED, FrameKind.ERROR):
-                            return
-            broken: FarhandError = Unavailable("the server ended the stream")
-        except (Unavailable, ProtocolError) as error:
-            broken = error
-        except Refused as error:
-            if error.status < 500:
-                raise
-            broken = error
-        now = time.monotonic()
-        away_since = away_since or now
-        if now - away_since > RESUME_FOR_S:
-            raise Unavailable(f"cannot follow the output any longer: {broken}") from broken
-        time.sleep(wait_s)  # nothing tells us when the server is back
-        wait_s = min(wait_s * 2, RESUME_CAP_S)
 
 
 def heading_of(command: dict[str, Any]) -> str:  # command: JSON
