@@ -11,6 +11,8 @@ from farhand_shared import limits, pki
 if TYPE_CHECKING:
     import grpc
 
+    from farhand_daemon.network.ways import Way
+
 # Settings that help to find a fault; every other GRPC_* variable could change whom we trust.
 _KEPT: Final = frozenset({"GRPC_VERBOSITY", "GRPC_TRACE"})
 
@@ -25,9 +27,9 @@ def clean_grpc_environment() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
-def channel_options(address: str) -> ChannelOptions:
-    """Return the options of both listeners' channels."""
-    options: ChannelOptions = [
+def channel_options(way: "Way") -> ChannelOptions:
+    """Return the options of both listeners' channels, made with the target of ``way``."""
+    return [
         ("grpc.ssl_target_name_override", pki.SERVER_NAME),
         ("grpc.max_receive_message_length", limits.MESSAGE_MAX_BYTES),
         ("grpc.max_send_message_length", limits.MESSAGE_MAX_BYTES),
@@ -37,15 +39,8 @@ def channel_options(address: str) -> ChannelOptions:
         # A new channel means a new connection: what a load balancer needs to spread machines.
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_retries", 0),
+        *way.options,
     ]
-    if _is_loopback(address):
-        options.append(("grpc.enable_http_proxy", 0))  # no proxy reaches this machine's loopback
-    return options
-
-
-def _is_loopback(address: str) -> bool:
-    host = address.rpartition(":")[0].strip("[]")
-    return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def server_tls(root_pem: bytes) -> "grpc.ChannelCredentials":

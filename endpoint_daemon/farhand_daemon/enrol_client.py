@@ -3,6 +3,7 @@
 Each is one short blocking call; the process that makes it is short-lived too.
 """
 
+import os
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -11,6 +12,9 @@ from typing import Final, Self, TypeVar
 import grpc
 
 from farhand_daemon.channels import channel_options, printable, server_tls
+from farhand_daemon.link_faults import why_not
+from farhand_daemon.network.proxies import Proxy
+from farhand_daemon.network.ways import way_to
 from farhand_proto.v1 import enroll_pb2
 from farhand_shared import pki
 from farhand_shared.errors import FarhandError, InvalidInput, NotAllowed, Unavailable
@@ -19,6 +23,7 @@ _CALL_TIMEOUT_S: Final = 20.0
 _Answer = TypeVar("_Answer")
 
 _NOT_THERE = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+_INVALID = grpc.StatusCode.INVALID_ARGUMENT
 _REFUSED = (
     grpc.StatusCode.NOT_FOUND,
     grpc.StatusCode.PERMISSION_DENIED,
@@ -32,9 +37,10 @@ class EnrolmentClient:
     """A connection to the enrolment listener; use it as a context manager."""
 
     def __init__(self, address: str, root_pem: bytes) -> None:
-        self._address = address
+        """Raises InvalidInput or Unavailable where there is no way to ``address``."""
+        self._way = way_to(address, os.environ)
         self._channel = grpc.secure_channel(
-            address, server_tls(root_pem), options=channel_options(address)
+            self._way.target, server_tls(root_pem), options=channel_options(self._way)
         )
 
     def __enter__(self) -> Self:
@@ -95,31 +101,25 @@ class EnrolmentClient:
         try:
             answer = call(request, timeout=_CALL_TIMEOUT_S)
         except grpc.RpcError as error:
-            raise error_of_call(doing, self._address, error) from error
+            raise error_of_call(doing, self._way.address, error, self._way.proxy) from error
         return read(answer)
 
 
-def error_of_call(doing: str, address: str, error: grpc.RpcError) -> FarhandError:
+def error_of_call(
+    doing: str, address: str, error: grpc.RpcError, proxy: Proxy | None = None
+) -> FarhandError:
     """Return our error for a failed call: unreachable, not trusted, or refused by the server."""
     code, details = error.code(), printable(error.details() or "")
+    if details.startswith("cannot ") and code not in _REFUSED:  # the server's own words
+        return InvalidInput(details) if code is _INVALID else Unavailable(details)
     if code in _NOT_THERE:
-        if "CERTIFICATE_VERIFY_FAILED" in details or "certificate verify failed" in details:
-            return NotAllowed(
-                f"cannot {doing}: the server at {address} is not under the pinned root; "
-                "check the address, or make a new code"
-            )
-        if details.startswith("cannot "):  # the server's own words
-            return Unavailable(details)
-        return Unavailable(
-            f"cannot {doing}: nothing usable answers at {address}; "
-            "check that the control plane runs and that this machine may reach it"
-        )
+        why, what_to_do = why_not(code, details, proxy)
+        refused = NotAllowed if "not under the root" in why else Unavailable
+        return refused(f"cannot {doing}: {address}: {why}; {what_to_do}")
     if code in _REFUSED:
         return NotAllowed(details or f"cannot {doing}: the server refused")
-    if code is grpc.StatusCode.INVALID_ARGUMENT:
+    if code is _INVALID:
         return InvalidInput(details or f"cannot {doing}: the server calls the request invalid")
-    if details.startswith("cannot "):
-        return Unavailable(details)
     # Its own text is gRPC's, not for people.
     return Unavailable(
         f"cannot {doing}: the server at {address} failed ({code.name.lower()}); try again later"

@@ -4,6 +4,7 @@ It decides when to dial and why to stop; ``stream`` moves the bytes and ``warden
 """
 
 import asyncio
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -15,6 +16,7 @@ from farhand_daemon.boot_clock import SleepWatch, boot_seconds
 from farhand_daemon.channels import channel_options, mutual_tls
 from farhand_daemon.event_log import EventLog
 from farhand_daemon.identity import MachineCredentials, store_identity
+from farhand_daemon.network.ways import find_way
 from farhand_daemon.paths import Home
 from farhand_daemon.renew import has_ended, renew_in_process, renewal_is_due
 from farhand_daemon.status import StatusFile
@@ -108,11 +110,16 @@ class LinkClient:
     async def _serve_one_stream(self) -> StreamEnded:
         """Open a channel of its own (a balancer may choose another replica) and serve it."""
         identity = self._identity
-        address = identity.link_address
         self._tell("connecting")
+        try:
+            way = await find_way(identity.link_address, os.environ)
+        except FarhandError as error:
+            ended = StreamEnded(str(error))
+            self._over(ended)
+            return ended
         stream = self._stream = LinkStream(
             self._link,
-            address=address,
+            way=way,
             read=self._worker.read,
             perform=self._worker.perform,
             on_welcome=self._welcomed,
@@ -129,7 +136,7 @@ class LinkClient:
         )
         try:
             async with grpc.aio.secure_channel(
-                address, credentials, options=channel_options(address)
+                way.target, credentials, options=channel_options(way)
             ) as channel:
                 await stream.run(channel, self._worker.hello())
         except StreamEnded as ended:

@@ -14,6 +14,7 @@ import grpc.aio
 from farhand_daemon.boot_clock import boot_seconds
 from farhand_daemon.channels import printable
 from farhand_daemon.link_faults import fault_words, raw_words
+from farhand_daemon.network.ways import Way
 from farhand_shared import codec
 from farhand_shared.errors import ProtocolError
 from farhand_shared.limits import FRAME_BYTES, OFFLINE_AFTER_S
@@ -50,13 +51,13 @@ class LinkStream:
         self,
         link: DaemonLink,
         *,
-        address: str,
+        way: Way,
         read: ReadSpool,
         perform: Callable[[DaemonAction], None],
         on_welcome: Callable[[Welcome], None],
     ) -> None:
         self._link = link
-        self._address = address  # as the dialled one is called in what is said
+        self._way = way  # of the channel it will run over
         self._read = read
         self._perform = perform
         self._on_welcome = on_welcome
@@ -161,5 +162,5 @@ class LinkStream:
     def _failed(self, code: grpc.StatusCode | None, details: str | None) -> StreamEnded:
         if code is grpc.StatusCode.OK:
             return StreamEnded("the replica closed the stream")
-        reason = fault_words(code, details, self._address)
+        reason = fault_words(code, details, self._way.address, self._way.proxy)
         return StreamEnded(reason, raw=raw_words(code, details))

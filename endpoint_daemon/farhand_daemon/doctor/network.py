@@ -1,10 +1,5 @@
 """What is checked on the way to the control plane."""
 
-import base64
-import ipaddress
-import re
-import socket
-import threading
 import time
 from collections.abc import Mapping
 from typing import Final
@@ -14,167 +9,96 @@ import grpc
 
 from farhand_daemon.channels import channel_options, mutual_tls
 from farhand_daemon.discovery import Discovery
-from farhand_daemon.doctor.check import Check, bad, good
+from farhand_daemon.doctor.check import Check, bad, good, split
 from farhand_daemon.enrol_client import EnrolmentClient
 from farhand_daemon.identity import MachineCredentials
+from farhand_daemon.network.connecting import connect
+from farhand_daemon.network.names import NameUnknown, literal, look_up
+from farhand_daemon.network.proxies import Proxy, proxy_for
+from farhand_daemon.network.ways import parts_of, way_to
 from farhand_daemon.status import way_back
 from farhand_shared import limits, pki
+from farhand_shared.errors import FarhandError, InvalidInput
 
 _LINK_READY_S: Final = 10.0
-_LOOKUP_S: Final = 10.0
-_ANSWER_MAX_BYTES: Final = 4096
-# In the order in which gRPC asks for them; it knows no capital ones.
-_PROXIES: Final = ("grpc_proxy", "https_proxy", "http_proxy")
-_EXCEPTIONS: Final = ("no_grpc_proxy", "no_proxy")
-
-
-class Proxies:
-    """Which proxy gRPC takes for an address, by the variables of one process."""
-
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self.variable = next((name for name in _PROXIES if environ.get(name)), "")
-        self.url = environ.get(self.variable, "")
-        listed = next((environ[name] for name in _EXCEPTIONS if environ.get(name)), "")
-        self._exceptions = [one.strip() for one in listed.split(",") if one.strip()]
-
-    def proxy_for(self, host: str) -> str:
-        """Return the proxy's URL, or "" where the way is direct."""
-        if not self.url or _is_loopback(host):
-            return ""
-        if any(host == one or host.endswith(one) for one in self._exceptions):
-            return ""
-        return self.url
 
 
 def dns(identity: MachineCredentials) -> Check:
     """Look up every name that the daemon dials."""
     hosts = {urlsplit(identity.server_url).hostname or ""}
-    hosts |= {host for host, _ in map(_parts, (identity.link_address, identity.enrol_address))}
+    hosts |= {host for host, _ in map(parts_of, (identity.link_address, identity.enrol_address))}
     found = []
     for host in sorted(hosts):
-        if _is_address(host):
+        if literal(host, 0):
             found.append(f"{host} is an address")
             continue
-        addresses, reason = _look_up(host)
-        if not addresses:
-            return bad(
-                "DNS",
-                f"cannot look up {host}: {reason}",
-                "check the name server of this network, and the name",
-            )
-        found.append(f"{host} is {', '.join(addresses[:4])}")
+        try:
+            addresses = look_up(host, 0)
+        except NameUnknown as error:
+            return bad("DNS", *split(error))
+        found.append(f"{host} is {', '.join(one.host for one in addresses[:4])}")
     return good("DNS", "; ".join(found))
 
 
-def proxy(identity: MachineCredentials, used: Proxies, shell: Mapping[str, str]) -> Check:
-    """Say whether the link goes through a proxy, and whether this shell has another idea."""
-    host, _ = _parts(identity.link_address)
-    taken, shells = used.proxy_for(host), Proxies(shell).proxy_for(host)
-    capital = next((name for name in map(str.upper, _PROXIES) if shell.get(name)), "")
-    if taken != shells:
-        return bad(
-            "proxy",
-            f"the daemon uses {_shown(taken) or 'none'}, this shell {_shown(shells) or 'none'}",
-            "start the daemon from this shell, or run farhandd service install in it: the service "
-            "keeps its proxy",
-        )
-    if taken:
-        return good("proxy", f"{_shown(taken)} by {used.variable}")
-    if capital and not used.url and not _is_loopback(host):
-        return bad(
-            "proxy",
-            f"{capital} is set, but the link knows only lower-case variables",
-            f"set {capital.lower()} too, or no_proxy if none is needed",
-        )
-    return good("proxy", "none for the link")
+def proxy(identity: MachineCredentials, used: Mapping[str, str], shell: Mapping[str, str]) -> Check:
+    """Say whether the link goes through a proxy, and whether this shell has another idea.
+
+    ``used``: the environment of the daemon that runs, else this one.
+    """
+    host, port = parts_of(identity.link_address)
+    try:
+        taken, shells = proxy_for(host, port, used), proxy_for(host, port, shell)
+    except InvalidInput as error:
+        return bad("proxy", *split(error))
+    if _same(taken, shells):
+        return good("proxy", "none for the link" if taken is None else _shown(taken))
+    return bad(
+        "proxy",
+        f"the daemon uses {_shown(taken)}, this shell {_shown(shells)}",
+        "start the daemon from this shell, or run farhandd service install in it: the service "
+        "keeps its proxy",
+    )
 
 
-def route(identity: MachineCredentials, proxies: Proxies) -> Check:
+def _same(one: Proxy | None, other: Proxy | None) -> bool:
+    def where(proxy: Proxy | None) -> tuple[str, int, str] | None:
+        return None if proxy is None else (proxy.host, proxy.port, proxy.credentials)
+
+    return where(one) == where(other)
+
+
+def _shown(proxy: Proxy | None) -> str:
+    return "none" if proxy is None else f"{proxy} by {proxy.variable}"
+
+
+def route(identity: MachineCredentials, environ: Mapping[str, str]) -> Check:
     """Connect to both listeners as the daemon does, without any TLS."""
     ways = []
     for address in dict.fromkeys((identity.link_address, identity.enrol_address)):
-        host, port = _parts(address)
-        taken = proxies.proxy_for(host)
+        host, port = parts_of(address)
         begun = time.monotonic()
         try:
-            ours = _through(taken, host, port) if taken else _straight(host, port)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            by = f" through {_shown(taken)}" if taken else ""
+            connection, taken = connect(host, port, environ=environ, timeout_s=_LINK_READY_S)
+        except FarhandError as error:
+            return bad("route", *split(error))
+        except OSError as error:
+            reason = error.strerror or str(error) or type(error).__name__
             return bad(
                 "route",
-                f"cannot reach {address}{by}: {reason}",
+                f"cannot reach {_first_hop(address, environ)}: {reason}",
                 "let this machine reach that port, or see why nothing listens there",
             )
-        ways.append(f"{address} in {(time.monotonic() - begun) * 1000:.0f} ms from {ours}")
+        with connection:
+            ours = connection.getsockname()[0]
+        through = "" if taken is None else f" through the proxy {taken}"
+        took_ms = (time.monotonic() - begun) * 1000
+        ways.append(f"{address} in {took_ms:.0f} ms from {ours}{through}")
     return good("route", "; ".join(ways))
 
 
-def _straight(host: str, port: int) -> str:
-    with socket.create_connection((host, port), timeout=_LINK_READY_S) as connection:
-        return str(connection.getsockname()[0])
-
-
-def _through(url: str, host: str, port: int) -> str:
-    """Ask the proxy for a tunnel; raise ValueError with its words when it gives none."""
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    if not parts.hostname:
-        raise ValueError("the proxy's address is none")
-    shown = f"[{host}]" if ":" in host else host
-    lines = [f"CONNECT {shown}:{port} HTTP/1.1", f"Host: {shown}:{port}"]
-    if parts.username is not None:
-        secret = base64.b64encode(f"{parts.username}:{parts.password or ''}".encode()).decode()
-        lines.append(f"Proxy-Authorization: Basic {secret}")
-    with socket.create_connection(
-        (parts.hostname, parts.port or 80), timeout=_LINK_READY_S
-    ) as connection:
-        connection.sendall("\r\n".join([*lines, "", ""]).encode())
-        answer = connection.recv(_ANSWER_MAX_BYTES).decode("latin-1").partition("\r\n")[0]
-        if not re.match(r"HTTP/1\.[01] 2\d\d", answer):
-            said = "".join(c for c in answer[:80] if c.isprintable())
-            raise ValueError(f"the proxy says {said!r}")
-        return f"{connection.getsockname()[0]} through the proxy"
-
-
-def _look_up(host: str) -> tuple[list[str], str]:
-    """Return its addresses, or none and the reason. A resolver may hang for longer than we wait."""
-    answer: tuple[list[str], str] = ([], f"no answer within {_LOOKUP_S:.0f} s")
-
-    def ask() -> None:
-        nonlocal answer
-        try:
-            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            answer = ([], getattr(error, "strerror", None) or str(error))
-        else:
-            answer = (list(dict.fromkeys(str(entry[4][0]) for entry in found)), "")
-
-    asking = threading.Thread(target=ask, daemon=True)
-    asking.start()
-    asking.join(_LOOKUP_S)
-    return answer
-
-
-def _parts(address: str) -> tuple[str, int]:
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ipaddress.ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host in ("localhost", "::1") or host.startswith("127.")
-
-
-def _shown(url: str) -> str:
-    """Return a proxy's address without its password."""
-    return re.sub(r"//[^/@]*@", "//…@", url) if "//" in url else url.rpartition("@")[2]
+def _first_hop(address: str, environ: Mapping[str, str]) -> str:
+    taken = proxy_for(*parts_of(address), environ)
+    return address if taken is None else f"the proxy {taken} of {taken.variable}"
 
 
 def clock(found: Discovery) -> Check:
@@ -199,13 +123,14 @@ def tls_pin(identity: MachineCredentials, found: Discovery) -> Check:
     )
 
 
-def link(identity: MachineCredentials) -> Check:
+def link(identity: MachineCredentials, environ: Mapping[str, str]) -> Check:
     """Make the whole mutual TLS of the link, by gRPC's own way there."""
     address = identity.link_address
     credentials = mutual_tls(
         identity.root_pem.encode(), identity.key_pem.encode(), identity.certificate_pem.encode()
     )
-    with grpc.secure_channel(address, credentials, options=channel_options(address)) as channel:
+    way = way_to(address, environ)
+    with grpc.secure_channel(way.target, credentials, options=channel_options(way)) as channel:
         try:
             grpc.channel_ready_future(channel).result(timeout=_LINK_READY_S)
         except grpc.FutureTimeoutError:

@@ -56,12 +56,12 @@ def _checks(home: Home) -> Iterator[Check]:
     yield good("identity", f"{identity.machine_name} of {identity.instance_name}")
     yield local.certificate(identity, "" if last is None else last.renewal_problem)
     yield network.dns(identity)
-    proxies = network.Proxies(os.environ if daemons is None else daemons)
-    yield network.proxy(identity, proxies, os.environ)
-    route = network.route(identity, proxies)
+    environ = os.environ if daemons is None else daemons
+    yield network.proxy(identity, environ, os.environ)
+    route = network.route(identity, environ)
     yield route
     try:
-        found = discover(identity.server_url)
+        found = discover(identity.server_url, environ=environ)
     except FarhandError as error:
         yield bad("address", *split(error))
     else:
@@ -69,7 +69,7 @@ def _checks(home: Home) -> Iterator[Check]:
         yield network.clock(found)
         yield network.tls_pin(identity, found)
     if route.ok:
-        yield network.link(identity)
+        yield tried("link", lambda: network.link(identity, environ))
     server_says = ""
     try:
         server_says, name = network.enrolment(identity)

@@ -16,6 +16,7 @@ import pytest
 from farhand_daemon import stream as stream_module
 from farhand_daemon.boot_clock import SleepWatch, boot_seconds
 from farhand_daemon.channels import channel_options, clean_grpc_environment, mutual_tls
+from farhand_daemon.network.ways import way_to
 from farhand_daemon.stream import LinkStream, StreamEnded
 from farhand_shared import codec, pki
 from farhand_shared.ids import new_id
@@ -103,17 +104,17 @@ async def _server(keys: _Keys, serve: Serve) -> AsyncIterator[int]:
 
 async def _ending(keys: _Keys, port: int, *, root: bytes | None = None) -> str:
     """Serve one stream and return why it ended."""
-    address = f"127.0.0.1:{port}"
+    way = way_to(f"127.0.0.1:{port}", {})
     link_stream = LinkStream(
         DaemonLink(),
-        address=address,
+        way=way,
         read=lambda *_: b"",
         perform=lambda _: None,
         on_welcome=lambda _: None,
     )
     credentials = mutual_tls(root or keys.root.certificate_pem, keys.key, keys.certificate)
     async with grpc.aio.secure_channel(
-        address, credentials, options=channel_options(address)
+        way.target, credentials, options=channel_options(way)
     ) as channel:
         with pytest.raises(StreamEnded) as ended:
             await link_stream.run(channel, _hello())
