@@ -31,6 +31,12 @@ def farhand(environ: Mapping[str, str] | None = None) -> str:
     return shlex.quote(str(program))
 
 
+def daemon_command(verb: str, *arguments: str) -> list[str]:
+    """Return the command that runs the daemon's program of this installation."""
+    # -P: the working directory must not shadow a module.
+    return [sys.executable, "-P", "-m", "farhand_daemon", verb, *arguments]
+
+
 def for_strangers() -> str:
     """Return how this program is called in its checkout's own folder, or ``farhand``.
 

@@ -6,13 +6,13 @@ confirms when they are the same.
 
 import json
 import subprocess
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from farhand_control_plane.client.api import Api, Refused, segment
+from farhand_control_plane.own_program import daemon_command
 from farhand_shared.errors import Conflict, FarhandError, NotAllowed, Unavailable
 
 _PATIENCE_S: Final = 60.0
@@ -22,12 +22,6 @@ _PATIENCE_S: Final = 60.0
 class OwnMachine:
     machine_id: str
     name: str
-
-
-def daemon_command(verb: str, *arguments: str) -> list[str]:
-    """Return the command that runs the daemon's program of this installation."""
-    # -P: the working directory must not shadow a module.
-    return [sys.executable, "-P", "-m", "farhand_daemon", verb, *arguments]
 
 
 def stored_identity(daemon_home: Path) -> OwnMachine | None:

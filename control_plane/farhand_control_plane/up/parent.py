@@ -23,10 +23,10 @@ from farhand_control_plane.client import conversation
 from farhand_control_plane.client.api import Api, Target
 from farhand_control_plane.client.screen import TerminalScreen
 from farhand_control_plane.config import Settings
-from farhand_control_plane.own_program import farhand
+from farhand_control_plane.own_program import daemon_command, farhand
 from farhand_control_plane.up import enrol
 from farhand_control_plane.up.children import Child
-from farhand_control_plane.up.enrol import OwnMachine, daemon_command
+from farhand_control_plane.up.enrol import OwnMachine
 from farhand_control_plane.up.home import HomeLock, inherited_lock, prepare, wait_until_free
 from farhand_control_plane.up.page import PageBuild, builder
 from farhand_control_plane.up.told import where_lines
