@@ -24,6 +24,8 @@ CAPTURE_TIMEOUT_S: Final = 10.0
 _DEFAULT_PATH: Final = b"/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 # What a person's shell would have from the system even without a profile.
 _BASIC: Final = (b"PATH", b"TZ", b"TMPDIR", b"XDG_RUNTIME_DIR", b"SSH_AUTH_SOCK", b"DISPLAY")
+# The HOME of commands where it is not the account's: an environment on demand has one of its own.
+_COMMANDS_HOME: Final = b"FARHAND_COMMANDS_HOME"
 _OURS: Final = re.compile(rb"(FARHAND|GRPC)_")
 _OURS_OR_PYTHON: Final = re.compile(rb"(FARHAND_|GRPC_|PYTHON|__PYVENV)")
 # Written by shells themselves; passing them on would tell a command about a shell that is gone.
@@ -45,7 +47,7 @@ def basic_environment(daemon_env: Mapping[bytes, bytes]) -> Environment:
     env.setdefault(b"PATH", _DEFAULT_PATH)
     env |= {k: v for k, v in daemon_env.items() if k == b"LANG" or k.startswith(b"LC_")}
     env |= {
-        b"HOME": os.fsencode(account.pw_dir),
+        b"HOME": daemon_env.get(_COMMANDS_HOME) or os.fsencode(account.pw_dir),
         b"USER": os.fsencode(account.pw_name),
         b"LOGNAME": os.fsencode(account.pw_name),
         b"SHELL": os.fsencode(account.pw_shell or "/bin/sh"),
@@ -88,7 +90,7 @@ async def capture_login_environment(
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=theirs,
                 stderr=asyncio.subprocess.DEVNULL,
-                env=base | basic_environment(base),
+                env=base | basic_environment(daemon_env),
                 start_new_session=True,
             )
         except OSError:

@@ -45,6 +45,15 @@ def test_basic_environment_has_the_account_and_a_locale() -> None:
     assert not {b"FARHAND_URL", b"SECRET"} & set(env)
 
 
+async def test_commands_may_have_another_home_than_the_account(tmp_path: Path) -> None:
+    daemon_env = {b"PATH": b"/usr/bin:/bin", b"FARHAND_COMMANDS_HOME": os.fsencode(tmp_path)}
+    assert basic_environment(daemon_env)[b"HOME"] == os.fsencode(tmp_path)
+    captured = await capture_login_environment(daemon_env)
+    assert captured is not None
+    assert captured[b"HOME"] == os.fsencode(tmp_path)
+    assert b"FARHAND_COMMANDS_HOME" not in captured
+
+
 def test_a_locale_that_is_set_is_kept() -> None:
     env = basic_environment({b"LC_CTYPE": b"de_DE.UTF-8"})
     assert env[b"LC_CTYPE"] == b"de_DE.UTF-8"
