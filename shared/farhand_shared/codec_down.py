@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from farhand_proto.v1 import link_pb2 as pb
-from farhand_shared.codec_command import input_digest
+from farhand_shared.codec_command import input_digest, is_window
 from farhand_shared.codec_fields import (
     STREAM,
     STREAM_TO_PB,
@@ -23,9 +23,11 @@ from farhand_shared.link_events import (
     DownEvent,
     Drain,
     Gone,
+    Input,
     Offer,
     OutputAck,
     Ping,
+    Resize,
     ResultAck,
     StoredOutput,
     Welcome,
@@ -170,6 +172,42 @@ def _gone(message: pb.Gone) -> Gone:
     return Gone(attempt_id=id_of(message.attempt_id, "gone.attempt_id"))
 
 
+def _put_input(out: pb.DownEvent, event: Input) -> None:
+    into = out.input
+    into.attempt_id = event.attempt_id
+    into.offset = event.offset
+    into.data = event.data
+    into.end = event.end
+
+
+def _input(message: pb.Input) -> Input:
+    if not message.data and not message.end:
+        broken("input.data", "it is missing")
+    return Input(
+        attempt_id=id_of(message.attempt_id, "input.attempt_id"),
+        offset=offset_of(message.offset, "input.offset"),
+        data=message.data,
+        end=message.end,
+    )
+
+
+def _put_resize(out: pb.DownEvent, event: Resize) -> None:
+    into = out.resize
+    into.attempt_id = event.attempt_id
+    into.rows = event.rows
+    into.columns = event.columns
+
+
+def _resize(message: pb.Resize) -> Resize:
+    if not is_window(message.rows, message.columns):
+        broken("resize", f"{message.rows} rows and {message.columns} columns are no size")
+    return Resize(
+        attempt_id=id_of(message.attempt_id, "resize.attempt_id"),
+        rows=message.rows,
+        columns=message.columns,
+    )
+
+
 def _put_drain(out: pb.DownEvent, event: Drain) -> None:
     out.drain.within_ms = event.within_ms
     out.drain.SetInParent()  # as for Pong
@@ -203,6 +241,8 @@ DOWN_TO_PB: Final[dict[type, Callable[[pb.DownEvent, Any], None]]] = {
     OutputAck: _put_output_ack,
     ResultAck: _put_result_ack,
     Gone: _put_gone,
+    Input: _put_input,
+    Resize: _put_resize,
     Drain: _put_drain,
     Bye: _put_bye,
 }
@@ -215,6 +255,8 @@ DOWN_OF: Final[dict[str, Callable[[Any], DownEvent]]] = {
     "output_ack": _output_ack,
     "result_ack": _result_ack,
     "gone": _gone,
+    "input": _input,
+    "resize": _resize,
     "drain": _drain,
     "bye": _bye,
 }

@@ -19,6 +19,7 @@ from farhand_shared.codec_fields import (
 from farhand_shared.link_events import (
     Decision,
     Hello,
+    InputAck,
     LiveAttempt,
     LiveState,
     Omitted,
@@ -67,6 +68,9 @@ def _put_hello(out: pb.UpEvent, event: Hello) -> None:
                     state=_LIVE_TO_PB[live.state],
                     stdout_produced=live.stdout_produced,
                     stderr_produced=live.stderr_produced,
+                    input_received=live.input_received,
+                    input_taken=live.input_taken,
+                    input_closed=live.input_closed,
                 )
                 for live in event.live
             ],
@@ -95,6 +99,9 @@ def _hello(message: pb.Hello) -> Hello:
                 state=member(_LIVE, live.state, "hello.live.state"),
                 stdout_produced=offset_of(live.stdout_produced, "hello.live.stdout_produced"),
                 stderr_produced=offset_of(live.stderr_produced, "hello.live.stderr_produced"),
+                input_received=offset_of(live.input_received, "hello.live.input_received"),
+                input_taken=offset_of(live.input_taken, "hello.live.input_taken"),
+                input_closed=live.input_closed,
             )
             for live in message.live
         ),
@@ -192,6 +199,21 @@ def _omitted(message: pb.Omitted) -> Omitted:
     )
 
 
+def _put_input_ack(out: pb.UpEvent, event: InputAck) -> None:
+    into = out.input_ack
+    into.attempt_id = event.attempt_id
+    into.offset = event.offset
+    into.closed = event.closed
+
+
+def _input_ack(message: pb.InputAck) -> InputAck:
+    return InputAck(
+        attempt_id=id_of(message.attempt_id, "input_ack.attempt_id"),
+        offset=offset_of(message.offset, "input_ack.offset"),
+        closed=message.closed,
+    )
+
+
 def _put_result(out: pb.UpEvent, event: Result) -> None:
     into = out.result
     into.attempt_id = event.attempt_id
@@ -215,6 +237,7 @@ UP_TO_PB: Final[dict[type, Callable[[pb.UpEvent, Any], None]]] = {
     Started: _put_started,
     Output: _put_output,
     Omitted: _put_omitted,
+    InputAck: _put_input_ack,
     Result: _put_result,
 }
 UP_OF: Final[dict[str, Callable[[Any], UpEvent]]] = {
@@ -224,5 +247,6 @@ UP_OF: Final[dict[str, Callable[[Any], UpEvent]]] = {
     "started": _started,
     "output": _output,
     "omitted": _omitted,
+    "input_ack": _input_ack,
     "result": _result_event,
 }

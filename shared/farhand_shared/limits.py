@@ -21,6 +21,7 @@ FRAME_BYTES: Final = 256 * KIB  # one coalesced gRPC message stays about this si
 MESSAGE_MAX_BYTES: Final = 8 * MIB  # gRPC's receive limit on both sides; an offer holds the spec
 WINDOW_BYTES: Final = 4 * MIB  # un-acknowledged output per stream
 FLUSH_S: Final = 0.020
+INPUT_WINDOW_BYTES: Final = 1 * MIB  # of a command's input beyond what its pipe has taken
 
 # Spool and stored output, per stream
 SPOOL_HEAD_BYTES: Final = 16 * MIB

@@ -10,7 +10,9 @@ from farhand_shared.link_events import (
     Bye,
     Decision,
     Hello,
+    Input,
     Offer,
+    Resize,
     Result,
     Started,
     Stream,
@@ -73,6 +75,20 @@ class Acknowledged:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TakeInput:
+    """The next bytes of a command's stdin, without gap or repetition; then call ``input_taken``."""
+
+    input: Input
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResizeTerminal:
+    """The window of a command's terminal has another size."""
+
+    resize: Resize
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResultAcknowledged:
     """The server holds a result: write the receipt, drop the spool. The link has forgotten it.
 
@@ -118,6 +134,8 @@ DaemonAction = (
     | CancelAttempt
     | ApprovePlan
     | Acknowledged
+    | TakeInput
+    | ResizeTerminal
     | ResultAcknowledged
     | ForgetAttempt
     | DigestConflict
@@ -173,6 +191,15 @@ class StoreOmission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputTaken:
+    """The command has taken its input up to ``offset``; with ``closed`` it takes no more."""
+
+    attempt_id: str
+    offset: int
+    closed: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordResult:
     """Commit it, then call ``recorded``. Given at most once per attempt and stream."""
 
@@ -200,6 +227,7 @@ ReplicaAction = (
     | RecordStart
     | StoreOutput
     | StoreOmission
+    | InputTaken
     | RecordResult
     | ResultConflict
     | PeerSilent

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from farhand_shared.limits import WINDOW_BYTES
+from farhand_shared.errors import ProtocolError
+from farhand_shared.limits import INPUT_WINDOW_BYTES, WINDOW_BYTES
 from farhand_shared.link_events import (
     Decision,
+    Input,
+    InputAck,
     LiveState,
     Omitted,
     Output,
@@ -79,6 +82,74 @@ class StreamPosition:
         return max(0, end - self.sent)
 
 
+class InputPosition:
+    """How far a command's input has come in: ``taken <= received``.
+
+    ``received`` is None after a restart as long as the supervisor has not said how much it has:
+    then the replica knows better, and its first offset counts.
+    """
+
+    __slots__ = ("_told", "closed", "ended", "received", "taken")
+
+    def __init__(self) -> None:
+        self.received: int | None = 0
+        self.taken = 0
+        self.ended = False
+        self.closed = False  # nothing more is taken
+        self._told = (0, False)
+
+    def accept(self, event: Input) -> Input | None:
+        """Return what is new in the event; None when nothing is, or nothing is taken any more."""
+        if self.received is None:
+            self.received = event.offset
+            self.take(event.offset, closed=False)
+        start = self.received
+        if self.closed:
+            return None
+        if event.offset > start:
+            raise ProtocolError(
+                f"cannot accept input from byte {event.offset:,}: bytes from {start:,} are missing"
+            )
+        end = event.offset + len(event.data)
+        if end > self.taken + INPUT_WINDOW_BYTES:
+            raise ProtocolError(
+                f"cannot accept input up to byte {end:,}: more than {INPUT_WINDOW_BYTES:,} bytes"
+                " are not taken"
+            )
+        if end < start or (end == start and (self.ended or not event.end)):
+            return None  # all of it came before
+        if self.ended:
+            raise ProtocolError("cannot accept input: it goes on after its end")
+        self.received, self.ended = end, event.end
+        return Input(
+            attempt_id=event.attempt_id,
+            offset=start,
+            data=event.data[start - event.offset :],
+            end=event.end,
+        )
+
+    def take(self, offset: int, *, closed: bool) -> None:
+        """Note how far the command's pipe has come."""
+        self.taken = max(self.taken, offset)
+        self.closed = self.closed or closed
+        if self.received is not None:
+            self.received = max(self.received, offset)
+
+    def send_again(self) -> None:
+        self._told = (0, False)
+
+    def is_due(self) -> bool:
+        return self._told != (self.taken, self.closed)
+
+    def is_urgent(self) -> bool:
+        """Tell whether the replica may soon have to wait for room."""
+        return self.taken - self._told[0] >= INPUT_WINDOW_BYTES // 4
+
+    def tell(self, attempt_id: str) -> InputAck:
+        self._told = (self.taken, self.closed)
+        return InputAck(attempt_id=attempt_id, offset=self.taken, closed=self.closed)
+
+
 class DaemonAttempt:
     """One attempt's facts, and which of them the current stream has not carried yet."""
 
@@ -88,6 +159,7 @@ class DaemonAttempt:
         "_started_due",
         "attempt_id",
         "decision",
+        "input",
         "input_digest",
         "result",
         "started",
@@ -105,6 +177,7 @@ class DaemonAttempt:
         self.result: Result | None = None
         self.stdout = StreamPosition()
         self.stderr = StreamPosition()
+        self.input = InputPosition()
         self._decision_due = False
         self._started_due = False
         self._result_due = False
@@ -147,6 +220,7 @@ class DaemonAttempt:
     def send_again(self) -> None:
         """Owe everything once more: a new stream has carried nothing yet."""
         self.repeat_facts()
+        self.input.send_again()
         self._result_due = self.result is not None
 
     def repeat_facts(self) -> None:
@@ -156,7 +230,10 @@ class DaemonAttempt:
     # What is owed
 
     def has_facts(self) -> bool:
-        return self._decision_due or self._started_due
+        return self._decision_due or self._started_due or self._is_input_due()
+
+    def _is_input_due(self) -> bool:
+        return self.result is None and self.input.is_due()
 
     def sendable_bytes(self) -> int:
         """Return how many bytes of output may go out now; an omission counts as one."""
@@ -168,6 +245,8 @@ class DaemonAttempt:
     def is_urgent(self) -> bool:
         """Tell whether somebody waits for the next frame: an end, or a verdict other than allow."""
         if self._decision_due and self.decision and self.decision.verdict is not Verdict.ALLOW:
+            return True
+        if self.result is None and self.input.is_urgent():
             return True
         return self._result_due and (self._is_drained() or self.sendable_bytes() > 0)
 
@@ -194,6 +273,8 @@ class DaemonAttempt:
         if self._started_due and self.started is not None:
             events.append(self.started)
             self._started_due = False
+        if self._is_input_due():
+            events.append(self.input.tell(self.attempt_id))
         taken = sum(map(size_hint, events[first:]))
         for stream, position in self.positions():
             for event in self._output(stream, position, room_bytes - taken, read):

@@ -24,8 +24,10 @@ from farhand_shared.link_actions import (
     DigestConflict,
     DrainRequested,
     ForgetAttempt,
+    ResizeTerminal,
     ResultAcknowledged,
     StartOffered,
+    TakeInput,
     Welcomed,
 )
 from farhand_shared.link_attempt import DaemonAttempt, ReadSpool
@@ -38,6 +40,7 @@ from farhand_shared.link_events import (
     Drain,
     Gone,
     Hello,
+    Input,
     LiveAttempt,
     LiveState,
     Offer,
@@ -46,6 +49,7 @@ from farhand_shared.link_events import (
     OutputAck,
     Ping,
     Pong,
+    Resize,
     Result,
     ResultAck,
     Started,
@@ -107,11 +111,15 @@ class DaemonLink:
         stderr_produced: int = 0,
         stdout_acked: int = 0,
         stderr_acked: int = 0,
+        input_received: int | None = 0,
+        input_taken: int = 0,
+        input_closed: bool = False,
         result: Result | None = None,
     ) -> None:
         """Take over an attempt from the journal and spool, after a start or for a repeated offer.
 
-        ``result`` goes with ``LiveState.FINISHED``. Omitted ranges follow through ``omitted``.
+        ``result`` goes with ``LiveState.FINISHED``; ``input_received``: how much of the input the
+        supervisor has, None while that is not known. Omitted ranges follow through ``omitted``.
         """
         attempt = DaemonAttempt(attempt_id, input_digest)
         attempt.state = state
@@ -122,6 +130,8 @@ class DaemonLink:
         attempt.stderr.produced = max(stderr_produced, stderr_acked)
         attempt.stdout.acked = stdout_acked
         attempt.stderr.acked = stderr_acked
+        attempt.input.received = input_received
+        attempt.input.take(input_taken, closed=input_closed)
         self._take(attempt)
 
     def live(self) -> tuple[LiveAttempt, ...]:
@@ -133,6 +143,9 @@ class DaemonLink:
                 state=attempt.state,
                 stdout_produced=attempt.stdout.produced,
                 stderr_produced=attempt.stderr.produced,
+                input_received=attempt.input.received or 0,
+                input_taken=attempt.input.taken,
+                input_closed=attempt.input.closed,
             )
             for attempt in self._attempts.values()
             if attempt.state is not None
@@ -206,6 +219,11 @@ class DaemonLink:
                 return self._on_result_ack(event)
             case Cancel():
                 return self._on_cancel(event)
+            case Input():
+                return self._on_input(event)
+            case Resize():
+                known = event.attempt_id in self._attempts
+                return (ResizeTerminal(resize=event),) if known else ()
             case Approval():
                 return (ApprovePlan(attempt_id=event.attempt_id, plan_hash=event.plan_hash),)
             case Gone():
@@ -272,6 +290,13 @@ class DaemonLink:
         self._due[attempt.attempt_id] = None
         return (Acknowledged(attempt_id=ack.attempt_id, stream=ack.stream, offset=ack.offset),)
 
+    def _on_input(self, event: Input) -> Sequence[DaemonAction]:
+        attempt = self._attempts.get(event.attempt_id)
+        if attempt is None or attempt.result is not None:
+            return ()  # it crossed the end of the command
+        news = attempt.input.accept(event)
+        return () if news is None else (TakeInput(input=news),)
+
     def _on_result_ack(self, ack: ResultAck) -> Sequence[DaemonAction]:
         attempt = self._attempts.get(ack.attempt_id)
         if attempt is None or attempt.result is None:
@@ -329,6 +354,23 @@ class DaemonLink:
         if attempt is None:
             return
         attempt.position(stream).omit(offset, length)
+        self._due[attempt_id] = None
+
+    def input_received(self, attempt_id: str, offset: int) -> None:
+        """Report what a supervisor has of the input, once it was found again after a restart."""
+        attempt = self._attempts.get(attempt_id)
+        if attempt is not None:
+            attempt.input.received = max(offset, attempt.input.received or 0)
+
+    def input_taken(self, attempt_id: str, offset: int, *, closed: bool = False) -> None:
+        """Report that the command's pipe took its input up to ``offset``; a lower one is ignored.
+
+        ``closed``: it takes no more, because its end was delivered or nobody reads it any more.
+        """
+        attempt = self._attempts.get(attempt_id)
+        if attempt is None:
+            return
+        attempt.input.take(offset, closed=closed)
         self._due[attempt_id] = None
 
     def finished(self, result: Result) -> None:

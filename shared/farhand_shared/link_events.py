@@ -37,6 +37,9 @@ class LiveAttempt:
     state: LiveState
     stdout_produced: int = 0
     stderr_produced: int = 0
+    input_received: int = 0  # input goes on here
+    input_taken: int = 0  # as in InputAck
+    input_closed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -192,6 +195,34 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class InputAck:
+    """A command's pipe has taken everything below ``offset``; with ``closed`` it takes no more."""
+
+    attempt_id: str
+    offset: int
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """The next bytes of a command's stdin; after ``end`` none follow."""
+
+    attempt_id: str
+    offset: int
+    data: bytes
+    end: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """The window of a command's terminal has this size now."""
+
+    attempt_id: str
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class OutputAck:
     """Everything below ``offset`` may be forgotten."""
 
@@ -235,8 +266,21 @@ class Bye:
     retry: bool
 
 
-UpEvent = Hello | Pong | Decision | Started | Output | Omitted | Result
-DownEvent = Welcome | Ping | Offer | Approval | OutputAck | ResultAck | Cancel | Gone | Drain | Bye
+UpEvent = Hello | Pong | Decision | Started | Output | Omitted | InputAck | Result
+DownEvent = (
+    Welcome
+    | Ping
+    | Offer
+    | Approval
+    | OutputAck
+    | ResultAck
+    | Cancel
+    | Gone
+    | Input
+    | Resize
+    | Drain
+    | Bye
+)
 
 _EVENT_BYTES = 160  # id, offsets and framing of an ordinary event, rounded up
 
@@ -244,7 +288,7 @@ _EVENT_BYTES = 160  # id, offsets and framing of an ordinary event, rounded up
 def size_hint(event: UpEvent | DownEvent) -> int:
     """Return about how many bytes the event takes in a message: never far too low."""
     match event:
-        case Output(data=data):
+        case Output(data=data) | Input(data=data):
             return _EVENT_BYTES + len(data)
         case Offer(spec=spec, traceparent=traceparent):
             return 3 * _EVENT_BYTES + len(spec) + len(traceparent)

@@ -3,11 +3,12 @@
 It stands between the wire and the database, so that an event that comes again costs no statement.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from farhand_shared.errors import ProtocolError
-from farhand_shared.limits import WINDOW_BYTES
+from farhand_shared.limits import INPUT_WINDOW_BYTES, WINDOW_BYTES
 from farhand_shared.link_actions import (
+    InputTaken,
     RecordDecision,
     RecordResult,
     RecordStart,
@@ -18,15 +19,23 @@ from farhand_shared.link_actions import (
 )
 from farhand_shared.link_events import (
     Decision,
+    Input,
+    InputAck,
+    LiveAttempt,
+    LiveState,
     Omitted,
     Output,
+    Resize,
     Result,
     Started,
     Stream,
     Verdict,
 )
 
-WorkEvent = Decision | Started | Output | Omitted | Result
+WorkEvent = Decision | Started | Output | Omitted | InputAck | Result
+
+# read_input(attempt_id, offset, n): 1 to n bytes of the input that was said to be available.
+ReadInput = Callable[[str, int, int], bytes]
 
 
 class ReceivedStream:
@@ -60,10 +69,88 @@ class ReceivedStream:
         return start
 
 
+class SentInput:
+    """How far one command's input has gone out on this stream: ``taken <= sent <= available``."""
+
+    __slots__ = (
+        "_told",
+        "available",
+        "closed",
+        "end_sent",
+        "ended",
+        "running",
+        "sent",
+        "size",
+        "taken",
+    )
+
+    def __init__(self) -> None:
+        self.running = False  # the machine said that it started
+        self.sent = 0
+        self.taken = 0
+        self.closed = False  # the command takes no more
+        self.available = 0
+        self.ended = False  # nothing follows what is available
+        self.end_sent = False
+        self.size: tuple[int, int] | None = None  # of its terminal; to be told
+        self._told = (0, False)  # what the shell knows: a Hello is told by the ack that follows it
+
+    def resume(self, live: LiveAttempt) -> None:
+        """Go on where the machine says."""
+        self.running = live.state is LiveState.STARTED
+        self.sent = max(live.input_received, live.input_taken)
+        self.taken, self.closed = live.input_taken, live.input_closed
+
+    def take(self, ack: InputAck) -> bool:
+        """Note how far the command has come; False when that is no news."""
+        self.taken = max(self.taken, ack.offset)
+        self.sent = max(self.sent, self.taken)
+        self.closed = self.closed or ack.closed
+        before, self._told = self._told, (self.taken, self.closed)
+        return self._told != before
+
+    def sendable(self) -> int:
+        """Return how many bytes may go out now."""
+        if self.closed:
+            return 0
+        return max(0, min(self.available, self.taken + INPUT_WINDOW_BYTES) - self.sent)
+
+    def is_due(self) -> bool:
+        """Tell whether ``next_event`` has something to say."""
+        return self.size is not None or self.sendable() > 0 or self._end_is_due()
+
+    def _end_is_due(self) -> bool:
+        at_end = self.ended and self.sent == self.available
+        return at_end and not self.end_sent and not self.closed
+
+    def next_event(self, attempt_id: str, room: int, read: ReadInput) -> Input | Resize | None:
+        """Return what goes out next; None when ``read`` does not hold what it was said to hold."""
+        if self.size is not None:
+            (rows, columns), self.size = self.size, None
+            return Resize(attempt_id=attempt_id, rows=rows, columns=columns)
+        offset, size = self.sent, min(self.sendable(), room)
+        data = read(attempt_id, offset, size) if size else b""
+        if size and not data:
+            self.available = self.sent
+            return None
+        self.sent += len(data)
+        self.end_sent = self._end_is_due()
+        return Input(attempt_id=attempt_id, offset=offset, data=data, end=self.end_sent)
+
+
 class ReplicaAttempt:
     """One attempt of one stream; ``receive`` answers with what is new."""
 
-    __slots__ = ("acknowledged", "asked", "denied", "result_hash", "started", "stderr", "stdout")
+    __slots__ = (
+        "acknowledged",
+        "asked",
+        "denied",
+        "input",
+        "result_hash",
+        "started",
+        "stderr",
+        "stdout",
+    )
 
     def __init__(self, stdout_offset: int = 0, stderr_offset: int = 0) -> None:
         self.asked = False
@@ -73,6 +160,7 @@ class ReplicaAttempt:
         self.result_hash: bytes | None = None  # of the result handed out to be recorded
         self.stdout = ReceivedStream(stdout_offset)
         self.stderr = ReceivedStream(stderr_offset)
+        self.input = SentInput()
 
     def stream(self, stream: Stream) -> ReceivedStream:
         return self.stdout if stream is Stream.STDOUT else self.stderr
@@ -83,6 +171,7 @@ class ReplicaAttempt:
             case Decision():
                 return self._on_decision(event)
             case Started():
+                self.input.running = True
                 if self.started:
                     return ()
                 self.started = self.acknowledged = True
@@ -91,8 +180,21 @@ class ReplicaAttempt:
                 return self._on_output(event)
             case Omitted():
                 return self._on_omitted(event)
+            case InputAck():
+                if not self.input.take(event):
+                    return ()
+                input_ = self.input
+                return (
+                    InputTaken(
+                        attempt_id=event.attempt_id, offset=input_.taken, closed=input_.closed
+                    ),
+                )
             case Result():
                 return self._on_result(event)
+
+    def may_send_input(self) -> bool:
+        """Tell whether input is due, of a command that runs."""
+        return self.input.running and self.result_hash is None and self.input.is_due()
 
     def _on_decision(self, decision: Decision) -> Sequence[ReplicaAction]:
         match decision.verdict:

@@ -42,12 +42,14 @@ from farhand_shared.link_events import (
     Welcome,
     size_hint,
 )
-from farhand_shared.link_intake import ReplicaAttempt, WorkEvent
+from farhand_shared.link_intake import ReadInput, ReplicaAttempt, SentInput, WorkEvent
 from farhand_shared.reconcile import AttemptView, Outcome, Resume, SendCancel, SendGone
 from farhand_shared.version import CAPABILITY, MIN_CAPABILITY
 
 # Results recorded on this stream that are still recognised when they come again.
 _RECORDED_KEPT = 1024
+# Input is not cut into crumbs to fill a frame.
+_INPUT_MIN_BYTES = 16 * 1024
 
 
 class ReplicaLink:
@@ -61,6 +63,7 @@ class ReplicaLink:
         self._recorded: OrderedDict[str, bytes] = OrderedDict()
         self._queue: deque[DownEvent] = deque()
         self._acks: dict[tuple[str, Stream], int] = {}  # the newest per stream, not yet sent
+        self._input_due: dict[str, None] = {}  # attempts in the order of their turns
         self._told_gone: set[str] = set()
         self._last_heard_at = now
         self._ping_at = now + PING_INTERVAL_S
@@ -137,7 +140,9 @@ class ReplicaLink:
         attempt = self._attempts.get(event.attempt_id)
         if attempt is None:
             return self._on_unknown(event)
-        return attempt.receive(event)
+        actions = attempt.receive(event)
+        self._note_input(event.attempt_id, attempt)
+        return actions
 
     def _on_unknown(self, event: WorkEvent) -> Sequence[ReplicaAction]:
         """Answer for an attempt this stream does not hold: it ended here, or was never ours."""
@@ -213,6 +218,9 @@ class ReplicaLink:
         attempt = ReplicaAttempt(outcome.stdout_offset, outcome.stderr_offset)
         attempt.acknowledged = view.acknowledged
         attempt.started = view.started
+        for live in self._hello.live if self._hello is not None else ():
+            if live.attempt_id == view.attempt_id:
+                attempt.input.resume(live)
         self._attempts[view.attempt_id] = attempt
 
     def offer(self, offer: Offer) -> None:
@@ -239,6 +247,36 @@ class ReplicaLink:
         """Queue an owner's approval."""
         self._push(Approval(attempt_id=attempt_id, plan_hash=plan_hash))
 
+    def input_of(self, attempt_id: str) -> SentInput | None:
+        """Return how far a command's input has gone; None when the attempt is not held here."""
+        attempt = self._attempts.get(attempt_id)
+        return None if attempt is None else attempt.input
+
+    def input(self, attempt_id: str, available: int, *, ended: bool = False) -> None:
+        """Report that the caller holds a command's input up to ``available``, in all if ``ended``.
+
+        It goes out once the command runs, as far as its window reaches; ``next_frame`` reads it.
+        """
+        attempt = self._attempts.get(attempt_id)
+        if attempt is None:
+            return
+        attempt.input.available = max(available, attempt.input.available)
+        attempt.input.ended = attempt.input.ended or ended
+        self._note_input(attempt_id, attempt)
+
+    def resize(self, attempt_id: str, rows: int, columns: int) -> None:
+        """Report the size of the window that shows a command's terminal."""
+        attempt = self._attempts.get(attempt_id)
+        if attempt is not None:
+            attempt.input.size = (rows, columns)
+            self._note_input(attempt_id, attempt)
+
+    def _note_input(self, attempt_id: str, attempt: ReplicaAttempt) -> None:
+        if attempt.may_send_input():
+            self._input_due[attempt_id] = None
+        else:
+            self._input_due.pop(attempt_id, None)
+
     def stored(self, attempt_id: str, stream: Stream, offset: int) -> None:
         """Report that everything below ``offset`` may be acknowledged (stored, or read)."""
         attempt = self._attempts.get(attempt_id)
@@ -252,6 +290,7 @@ class ReplicaLink:
     def recorded(self, attempt_id: str, result_hash: bytes) -> None:
         """Report the hash of the committed result: it is acknowledged and the attempt is over."""
         self._attempts.pop(attempt_id, None)
+        self._input_due.pop(attempt_id, None)
         for stream in Stream:
             self._acks.pop((attempt_id, stream), None)  # the result's acknowledgement says it all
         self._remember(attempt_id, result_hash)
@@ -313,10 +352,15 @@ class ReplicaLink:
     @property
     def has_frame(self) -> bool:
         """Tell whether ``next_frame`` has something to send."""
-        return bool(self._queue or self._acks)
+        return bool(self._queue or self._acks or self._input_due)
 
-    def next_frame(self) -> list[DownEvent]:
-        """Return the events of the next message, FRAME_BYTES or one larger event; [] when none."""
+    def next_frame(
+        self, read_input: ReadInput = lambda attempt_id, offset, n: b""
+    ) -> list[DownEvent]:
+        """Return the events of the next message, FRAME_BYTES or one larger event; [] when none.
+
+        ``read_input`` gives what ``input`` reported.
+        """
         events: list[DownEvent] = []
         room = FRAME_BYTES
         while self._queue and not isinstance(self._queue[0], Bye):
@@ -330,6 +374,16 @@ class ReplicaLink:
             for (attempt_id, stream), offset in self._acks.items()
         )
         self._acks.clear()
+        for attempt_id in list(self._input_due):
+            if room < _INPUT_MIN_BYTES:
+                break
+            attempt = self._attempts[attempt_id]
+            event = attempt.input.next_event(attempt_id, room, read_input)
+            if event is not None:
+                room -= size_hint(event)
+                events.append(event)
+            del self._input_due[attempt_id]
+            self._note_input(attempt_id, attempt)  # the others have their turn first
         if self._queue and isinstance(self._queue[0], Bye):
             events.append(self._queue.popleft())
         return events

@@ -29,6 +29,7 @@ from farhand_shared.link_actions import (
     DaemonAction,
     ForgetAttempt,
     HelloAccepted,
+    InputTaken,
     PeerSilent,
     RecordDecision,
     RecordResult,
@@ -38,6 +39,7 @@ from farhand_shared.link_actions import (
     StartOffered,
     StoreOmission,
     StoreOutput,
+    TakeInput,
     Welcomed,
 )
 from farhand_shared.link_daemon import DaemonLink
@@ -77,6 +79,11 @@ class JournalEntry:
     gaps: dict[Stream, list[tuple[int, int]]] = field(
         default_factory=lambda: {stream: [] for stream in Stream}
     )
+    # What its supervisor was given of the input; the supervisor outlives the daemon.
+    input: bytearray = field(default_factory=bytearray)
+    input_taken: int = 0
+    input_ended: bool = False
+    input_closed: bool = False
 
 
 class Machine:
@@ -144,6 +151,15 @@ class Machine:
                     assert offset > entry.freed[stream]
                     entry.freed[stream] = offset
                     self.acked[attempt_id, stream] = offset
+                case TakeInput(input=news):
+                    entry = self.journal[news.attempt_id]
+                    if entry.state != "started":
+                        continue  # it came in one frame with the cancel
+                    assert not entry.input_ended
+                    assert news.offset == len(entry.input)
+                    entry.input += news.data
+                    entry.input_ended = news.end
+                    assert len(entry.input) <= entry.input_taken + self.window
                 case ResultAcknowledged(attempt_id=attempt_id, same=same):
                     assert same
                     assert self.journal[attempt_id].state == "finished"
@@ -204,6 +220,14 @@ class Machine:
             entry.gaps[stream].append((start, end))
             self.link.omitted(attempt_id, stream, start, end - start)
 
+    def read_input(self, attempt_id: str, size: int, *, close: bool = False) -> None:
+        """Let a command read some of its input, or close it."""
+        entry = self.journal[attempt_id]
+        entry.input_taken = min(len(entry.input), entry.input_taken + size)
+        at_end = entry.input_ended and entry.input_taken == len(entry.input)
+        entry.input_closed = entry.input_closed or close or at_end
+        self.link.input_taken(attempt_id, entry.input_taken, closed=entry.input_closed)
+
     def finish(self, attempt_id: str, reason: ExitReason, signal: int | None = None) -> None:
         written = self.journal[attempt_id].written
         self.end(
@@ -263,6 +287,9 @@ class Machine:
             stderr_produced=len(entry.written[Stream.STDERR]),
             stdout_acked=entry.freed[Stream.STDOUT],
             stderr_acked=entry.freed[Stream.STDERR],
+            input_received=len(entry.input),
+            input_taken=entry.input_taken,
+            input_closed=entry.input_closed,
             result=entry.result,
         )
         for stream in Stream:
@@ -300,6 +327,12 @@ class Row:
     output: dict[Stream, list[tuple[int, bytes | int]]] = field(
         default_factory=lambda: {stream: [] for stream in Stream}
     )
+
+    # What a client has of the input, of which what the machine took is forgotten.
+    input: bytearray = field(default_factory=bytearray)
+    input_ended: bool = False
+    input_taken: int = 0
+    input_closed: bool = False
 
     def stored(self, stream: Stream) -> int:
         if not self.output[stream]:
@@ -346,6 +379,12 @@ class Server:
                 row = self.rows[started.attempt_id]
                 row.acknowledged = row.started = True
                 self._step(row, AttemptEvent.START)
+            case InputTaken(attempt_id=attempt_id, offset=offset, closed=closed):
+                row = self.rows[attempt_id]
+                assert offset >= row.input_taken
+                assert offset <= len(row.input)
+                row.input_taken = offset
+                row.input_closed = row.input_closed or closed
             case StoreOutput() | StoreOmission() | RecordResult():
                 self.uncommitted.append(action)
             case PeerSilent():
@@ -378,6 +417,7 @@ class Server:
         for attempt_id, row in self.rows.items():
             if row.state is AttemptState.QUEUED:
                 self._offer(attempt_id, AttemptEvent.OFFER)
+            self.link.input(attempt_id, len(row.input), ended=row.input_ended)
 
     def _view(self, attempt_id: str, row: Row) -> AttemptView:
         return AttemptView(
@@ -415,7 +455,26 @@ class Server:
             )
         )
 
+    def frame(self) -> bytes:
+        assert self.link is not None
+        return codec.encode_down(self.link.next_frame(self._read_input))
+
+    def _read_input(self, attempt_id: str, offset: int, n: int) -> bytes:
+        row = self.rows[attempt_id]
+        assert row.input_taken <= offset < len(row.input)
+        assert not row.input_closed
+        return bytes(row.input[offset : offset + n])
+
     # What people and the database do
+
+    def feed(self, attempt_id: str, data: bytes, *, end: bool = False) -> None:
+        """Let a client send more of a command's input."""
+        row = self.rows[attempt_id]
+        assert not row.input_ended
+        row.input += data
+        row.input_ended = end
+        if self.link is not None and self.link.welcomed:
+            self.link.input(attempt_id, len(row.input), ended=end)
 
     def submit(self) -> str:
         attempt_id = new_id()
@@ -493,7 +552,7 @@ class Pair:
     def send_down(self) -> bool:
         if self.server.link is None or not self.server.link.has_frame:
             return False
-        self.down.append(codec.encode_down(self.server.link.next_frame()))
+        self.down.append(self.server.frame())
         return True
 
     def deliver_up(self) -> None:

@@ -22,6 +22,9 @@ class LinkUnderStress(RuleBasedStateMachine):
         self.patches = [
             patch("farhand_shared.link_attempt.WINDOW_BYTES", WINDOW),
             patch("farhand_shared.link_intake.WINDOW_BYTES", WINDOW),
+            patch("farhand_shared.link_attempt.INPUT_WINDOW_BYTES", WINDOW),
+            patch("farhand_shared.link_intake.INPUT_WINDOW_BYTES", WINDOW),
+            patch("farhand_shared.link_replica._INPUT_MIN_BYTES", 1),
         ]
         for small in self.patches:
             small.start()
@@ -69,7 +72,25 @@ class LinkUnderStress(RuleBasedStateMachine):
     def cancel(self, data: st.DataObject) -> None:
         self.server.cancel(data.draw(st.sampled_from(list(self.server.rows))))
 
+    def _fed(self) -> list[str]:
+        return [i for i, row in self.server.rows.items() if not row.input_ended]
+
+    @precondition(lambda self: self._fed())
+    @rule(data=st.data(), size=st.integers(0, 40), end=st.booleans())
+    def send_input(self, data: st.DataObject, size: int, end: bool) -> None:
+        self.feed_some(data.draw(st.sampled_from(self._fed())), size, end=end)
+
+    def feed_some(self, attempt_id: str, size: int, *, end: bool) -> None:
+        at = len(self.server.rows[attempt_id].input)
+        self.server.feed(attempt_id, bytes((at + i) % 253 for i in range(size)), end=end)
+
     # The machine
+
+    @precondition(lambda self: self._in_state("started"))
+    @rule(data=st.data(), size=st.integers(1, 40), close=st.sampled_from([False] * 9 + [True]))
+    def read_input(self, data: st.DataObject, size: int, close: bool) -> None:
+        attempt_id = data.draw(st.sampled_from(self._in_state("started")))
+        self.machine.read_input(attempt_id, size, close=close)
 
     @precondition(lambda self: self.machine.undecided)
     @rule(data=st.data(), verdict=st.sampled_from([Verdict.ALLOW] * 4 + [Verdict.DENY]))
@@ -221,11 +242,36 @@ class LinkUnderStress(RuleBasedStateMachine):
                 self.machine.decide(attempt_id, Verdict.ALLOW)
             for attempt_id in self._in_state("journalled"):
                 self.machine.start(attempt_id)
+            self._hand_over_all_input()
             for attempt_id in self._in_state("started"):
                 self.machine.print_bytes(attempt_id, Stream.STDOUT, b"the last words of it" * 5)
                 self.machine.finish(attempt_id, ExitReason.EXIT)
             self.pair.settle()
         assert self.pair.broken[broken_before:] == []
+
+    def _hand_over_all_input(self) -> None:
+        """A client that sends to the end and a command that reads to the end meet there."""
+        for attempt_id in self._in_state("started"):
+            if not self.server.rows[attempt_id].input_ended:
+                self.feed_some(attempt_id, 70, end=True)
+        while waiting := [
+            i for i in self._in_state("started") if not self.machine.journal[i].input_closed
+        ]:
+            self.pair.settle()
+            for attempt_id in waiting:
+                before = self.machine.journal[attempt_id].input_taken
+                self.machine.read_input(attempt_id, WINDOW)
+                entry = self.machine.journal[attempt_id]
+                assert entry.input_closed or entry.input_taken > before, "input stands still"
+        self.pair.settle()
+        for attempt_id in self._in_state("started"):
+            entry, row = self.machine.journal[attempt_id], self.server.rows[attempt_id]
+            assert row.input_closed
+            assert row.input_taken == entry.input_taken
+            if entry.input_ended:
+                assert entry.input == row.input
+            else:  # the command closed it before
+                assert row.input.startswith(entry.input)
 
     def _check_the_end(self) -> None:
         self.an_attempt_starts_at_most_once()

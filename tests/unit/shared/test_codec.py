@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 
 from farhand_proto.v1 import link_pb2 as pb
 from farhand_shared import codec
-from farhand_shared.command import Argv, CommandResult, CommandSpec, ExitReason, Shell, StreamTotals
+from farhand_shared.command import (
+    Argv,
+    CommandResult,
+    CommandSpec,
+    ExitReason,
+    Pty,
+    Shell,
+    StreamTotals,
+)
 from farhand_shared.errors import InvalidInput, ProtocolError, TooLarge
 from farhand_shared.ids import new_id
 from farhand_shared.limits import SPEC_MAX_BYTES
@@ -23,6 +31,8 @@ from farhand_shared.link_events import (
     Facts,
     Gone,
     Hello,
+    Input,
+    InputAck,
     LiveAttempt,
     LiveState,
     Offer,
@@ -32,6 +42,7 @@ from farhand_shared.link_events import (
     Ping,
     Pong,
     Repository,
+    Resize,
     Result,
     ResultAck,
     Started,
@@ -106,7 +117,11 @@ live = st.builds(
     state=st.sampled_from(LiveState),
     stdout_produced=offsets,
     stderr_produced=offsets,
+    input_received=offsets,
+    input_taken=offsets,
+    input_closed=st.booleans(),
 )
+sizes = st.integers(1, 65_535)
 specs = st.binary(min_size=1, max_size=30)
 up_events = st.one_of(
     st.builds(
@@ -138,6 +153,7 @@ up_events = st.one_of(
     st.builds(Started, attempt_id=ids, pid=small, started_at_ms=times, boot_id=texts),
     st.builds(Output, attempt_id=ids, stream=streams, offset=offsets, data=st.binary(min_size=1)),
     st.builds(Omitted, attempt_id=ids, stream=streams, offset=offsets, length=positive),
+    st.builds(InputAck, attempt_id=ids, offset=offsets, closed=st.booleans()),
     st.builds(Result, attempt_id=ids, result=results, result_hash=hashes),
 )
 stored = st.builds(StoredOutput, attempt_id=ids, stream=streams, offset=offsets)
@@ -172,6 +188,9 @@ down_events = st.one_of(
     st.builds(ResultAck, attempt_id=ids, result_hash=hashes),
     st.builds(Cancel, attempt_id=ids, reason=words),
     st.builds(Gone, attempt_id=ids),
+    st.builds(Input, attempt_id=ids, offset=offsets, data=st.binary(min_size=1), end=st.booleans()),
+    st.builds(Input, attempt_id=ids, offset=offsets, data=st.just(b""), end=st.just(True)),
+    st.builds(Resize, attempt_id=ids, rows=sizes, columns=sizes),
     st.builds(Drain, within_ms=offsets),
     st.builds(Bye, code=words, message=texts, retry=st.booleans()),
 )
@@ -200,6 +219,8 @@ def test_down_events_survive_the_wire(events: list[Any]) -> None:
         env=st.lists(st.tuples(st.binary(), st.binary())).map(tuple),
         execution_timeout_ms=offsets,
         grace_ms=offsets,
+        stdin=st.booleans(),
+        pty=st.none() | st.builds(Pty, rows=sizes, columns=sizes, term=st.binary(max_size=9)),
     )
 )
 def test_a_specification_survives_byte_for_byte(spec: CommandSpec) -> None:
@@ -294,6 +315,15 @@ def down(**event: Any) -> bytes:
         ),
         (down(gone=pb.Gone()), codec.decode_down, "gone.attempt_id"),
         (down(bye=pb.Bye()), codec.decode_down, "bye.code"),
+        (down(input=pb.Input(attempt_id=ID, offset=1)), codec.decode_down, "input.data"),
+        (down(resize=pb.Resize(attempt_id=ID, rows=24)), codec.decode_down, "resize"),
+        (
+            pb.CommandSpec(
+                shell=pb.Shell(script=b"x"), pty=pb.Pty(rows=24, columns=70_000)
+            ).SerializeToString(),
+            codec.decode_spec,
+            "command.pty",
+        ),
         (b"\x08", codec.decode_up, "a message from the machine"),
         (b"\x08", codec.decode_down, "a message from the control plane"),
         (b"", codec.decode_spec, "command.run"),
@@ -330,3 +360,10 @@ def test_a_huge_command_names_its_size_and_the_limit() -> None:
 def test_an_empty_argv_is_refused() -> None:
     with pytest.raises(InvalidInput, match="empty argv"):
         codec.encode_spec(CommandSpec(run=Argv(argv=())))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 80), (24, 0), (24, 65_536)])
+def test_a_terminal_without_a_size_is_refused(rows: int, columns: int) -> None:
+    spec = CommandSpec(run=Shell(script=b"x"), pty=Pty(rows=rows, columns=columns))
+    with pytest.raises(InvalidInput, match=f"{rows} rows and {columns} columns: each is 1 to"):
+        codec.encode_spec(spec)
