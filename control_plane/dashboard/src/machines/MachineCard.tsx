@@ -1,5 +1,4 @@
 /** One machine: is it here, what is it doing, what may be done there, what is it. */
-import { Button } from "@mantine/core";
 import {
   IconBrandApple,
   IconDeviceDesktop,
@@ -7,22 +6,22 @@ import {
   IconShieldCheck,
   IconShieldOff,
 } from "@tabler/icons-react";
-import { useId, useState } from "react";
+import { useId } from "react";
 import { ButtonLink } from "../ui/ButtonLink.tsx";
 import { machineLook, Status } from "../ui/Status.tsx";
 import { Time } from "../ui/Time.tsx";
 import { factLines, systemLine, trustSentence } from "./facts.ts";
+import { labelLines } from "./labels.ts";
+import { MachineActions } from "./MachineActions.tsx";
 import classes from "./MachineCard.module.css";
 import { MachineWork } from "./MachineWork.tsx";
 import type { Machine } from "./queries.ts";
-import { RevokeDialog } from "./RevokeDialog.tsx";
 
 export function MachineCard({ machine }: { machine: Machine }) {
   const nameId = useId();
-  const [revoking, setRevoking] = useState(false);
   const trust = trustSentence(machine);
   const Shield = machine.trust_level === "off" ? IconShieldOff : IconShieldCheck;
-  const labels = Object.entries(machine.labels);
+  const labels = labelLines(machine.labels);
   return (
     <article className={classes["card"]} aria-labelledby={nameId}>
       <div className={classes["head"]}>
@@ -63,7 +62,7 @@ export function MachineCard({ machine }: { machine: Machine }) {
         {labels.length > 0 && (
           <div>
             <dt>Labels</dt>
-            <dd>{labels.map(([name, value]) => (value ? `${name}=${value}` : name)).join(", ")}</dd>
+            <dd>{labels.join(", ")}</dd>
           </div>
         )}
       </dl>
@@ -78,11 +77,10 @@ export function MachineCard({ machine }: { machine: Machine }) {
         >
           Ask it to do something
         </ButtonLink>
-        <Button variant="subtle" color="red" size="sm" onClick={() => setRevoking(true)}>
-          Revoke
-        </Button>
+        <div className={classes["actions"]}>
+          <MachineActions machine={machine} />
+        </div>
       </div>
-      <RevokeDialog machine={machine} opened={revoking} onClose={() => setRevoking(false)} />
     </article>
   );
 }

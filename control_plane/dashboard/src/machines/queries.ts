@@ -61,3 +61,27 @@ export function revokeMachine(machineId: string): Promise<Machine> {
     api.POST("/v1/machines/{machine}/revoke", { params: { path: { machine: machineId } } }),
   );
 }
+
+export function renameMachine(machineId: string, name: string): Promise<Machine> {
+  const params = { path: { machine: machineId } };
+  return got(api.POST("/v1/machines/{machine}/rename", { params, body: { name } }));
+}
+
+export function labelMachine(
+  machineId: string,
+  changes: { add: string[]; remove: string[] },
+): Promise<Machine> {
+  const params = { path: { machine: machineId } };
+  return got(api.POST("/v1/machines/{machine}/labels", { params, body: changes }));
+}
+
+/** Nothing more starts there; what runs goes on, what is queued waits. */
+export function pauseMachine(machineId: string): Promise<Machine> {
+  const params = { path: { machine: machineId } };
+  return got(api.POST("/v1/machines/{machine}/pause", { params }));
+}
+
+export function resumeMachine(machineId: string): Promise<Machine> {
+  const params = { path: { machine: machineId } };
+  return got(api.POST("/v1/machines/{machine}/resume", { params }));
+}
