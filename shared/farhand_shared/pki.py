@@ -49,6 +49,7 @@ _URI: Final = re.compile(r"spiffe://farhand/i/([0-9a-f-]{36})/([mr])/([0-9a-f-]{
 _RENEW_JITTER_FRACTION: Final = 0.1
 _STATUS_CONTEXT: Final = b"farhand/status/v1"
 _RENEW_CONTEXT: Final = b"farhand/renew/v1"
+_REJOIN_CONTEXT: Final = b"farhand/rejoin/v1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -310,6 +311,18 @@ def verify_renew(
 ) -> None:
     """Raise NotAllowed unless the certificate's key signed it within CLOCK_SKEW_S of now."""
     _verify(certificate, _RENEW_CONTEXT, csr_der, signed_at_ms, signature, now_ms)
+
+
+def sign_rejoin(old_key_pem: bytes, csr_der: bytes, signed_at_ms: int) -> bytes:
+    """Return the proof of possession that ``Rejoin`` carries."""
+    return _sign(old_key_pem, _REJOIN_CONTEXT, csr_der, signed_at_ms)
+
+
+def verify_rejoin(
+    certificate: bytes, csr_der: bytes, signed_at_ms: int, signature: bytes, *, now_ms: int
+) -> None:
+    """Raise NotAllowed unless the certificate's key signed it within CLOCK_SKEW_S of now."""
+    _verify(certificate, _REJOIN_CONTEXT, csr_der, signed_at_ms, signature, now_ms)
 
 
 def _proof(context: bytes, subject: bytes, signed_at_ms: int) -> bytes:

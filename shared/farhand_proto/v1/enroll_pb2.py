@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66\x61rhand_proto/v1/enroll.proto\x12\x10\x66\x61rhand_proto.v1\"\x98\x01\n\rRedeemRequest\x12\x13\n\x0b\x63ode_secret\x18\x01 \x01(\x0c\x12\x0b\n\x03\x63sr\x18\x02 \x01(\x0c\x12\x11\n\tname_hint\x18\x03 \x01(\t\x12\x12\n\ncapability\x18\x04 \x01(\r\x12\x16\n\x0e\x64\x61\x65mon_version\x18\x05 \x01(\t\x12\x13\n\x0btrust_level\x18\x06 \x01(\t\x12\x11\n\tchosen_by\x18\x07 \x01(\t\"\x84\x01\n\x0eRedeemResponse\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x14\n\x0cmachine_name\x18\x02 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x03 \x01(\x0c\x12\x14\n\x0clink_address\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\"M\n\rStatusRequest\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\x14\n\x0csigned_at_ms\x18\x02 \x01(\x03\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"6\n\x0eStatusResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x14\n\x0cmachine_name\x18\x02 \x01(\t\"Y\n\x0cRenewRequest\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\x0b\n\x03\x63sr\x18\x02 \x01(\x0c\x12\x14\n\x0csigned_at_ms\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"$\n\rRenewResponse\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x32\xec\x01\n\x06\x45nroll\x12K\n\x06Redeem\x12\x1f.farhand_proto.v1.RedeemRequest\x1a .farhand_proto.v1.RedeemResponse\x12K\n\x06Status\x12\x1f.farhand_proto.v1.StatusRequest\x1a .farhand_proto.v1.StatusResponse\x12H\n\x05Renew\x12\x1e.farhand_proto.v1.RenewRequest\x1a\x1f.farhand_proto.v1.RenewResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x66\x61rhand_proto/v1/enroll.proto\x12\x10\x66\x61rhand_proto.v1\"\xc2\x01\n\rRedeemRequest\x12\x13\n\x0b\x63ode_secret\x18\x01 \x01(\x0c\x12\x0b\n\x03\x63sr\x18\x02 \x01(\x0c\x12\x11\n\tname_hint\x18\x03 \x01(\t\x12\x12\n\ncapability\x18\x04 \x01(\r\x12\x16\n\x0e\x64\x61\x65mon_version\x18\x05 \x01(\t\x12\x13\n\x0btrust_level\x18\x06 \x01(\t\x12\x11\n\tchosen_by\x18\x07 \x01(\t\x12(\n\x06rejoin\x18\x08 \x01(\x0b\x32\x18.farhand_proto.v1.Rejoin\"F\n\x06Rejoin\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\x14\n\x0csigned_at_ms\x18\x02 \x01(\x03\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x84\x01\n\x0eRedeemResponse\x12\x12\n\nmachine_id\x18\x01 \x01(\t\x12\x14\n\x0cmachine_name\x18\x02 \x01(\t\x12\x13\n\x0b\x63\x65rtificate\x18\x03 \x01(\x0c\x12\x14\n\x0clink_address\x18\x04 \x01(\t\x12\r\n\x05words\x18\x05 \x03(\t\x12\x0e\n\x06\x61\x63tive\x18\x06 \x01(\x08\"M\n\rStatusRequest\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\x14\n\x0csigned_at_ms\x18\x02 \x01(\x03\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"6\n\x0eStatusResponse\x12\x0e\n\x06status\x18\x01 \x01(\t\x12\x14\n\x0cmachine_name\x18\x02 \x01(\t\"Y\n\x0cRenewRequest\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x12\x0b\n\x03\x63sr\x18\x02 \x01(\x0c\x12\x14\n\x0csigned_at_ms\x18\x03 \x01(\x03\x12\x11\n\tsignature\x18\x04 \x01(\x0c\"$\n\rRenewResponse\x12\x13\n\x0b\x63\x65rtificate\x18\x01 \x01(\x0c\x32\xec\x01\n\x06\x45nroll\x12K\n\x06Redeem\x12\x1f.farhand_proto.v1.RedeemRequest\x1a .farhand_proto.v1.RedeemResponse\x12K\n\x06Status\x12\x1f.farhand_proto.v1.StatusRequest\x1a .farhand_proto.v1.StatusResponse\x12H\n\x05Renew\x12\x1e.farhand_proto.v1.RenewRequest\x1a\x1f.farhand_proto.v1.RenewResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,17 +32,19 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'farhand_proto.v1.enroll_pb2
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_REDEEMREQUEST']._serialized_start=52
-  _globals['_REDEEMREQUEST']._serialized_end=204
-  _globals['_REDEEMRESPONSE']._serialized_start=207
-  _globals['_REDEEMRESPONSE']._serialized_end=339
-  _globals['_STATUSREQUEST']._serialized_start=341
-  _globals['_STATUSREQUEST']._serialized_end=418
-  _globals['_STATUSRESPONSE']._serialized_start=420
-  _globals['_STATUSRESPONSE']._serialized_end=474
-  _globals['_RENEWREQUEST']._serialized_start=476
-  _globals['_RENEWREQUEST']._serialized_end=565
-  _globals['_RENEWRESPONSE']._serialized_start=567
-  _globals['_RENEWRESPONSE']._serialized_end=603
-  _globals['_ENROLL']._serialized_start=606
-  _globals['_ENROLL']._serialized_end=842
+  _globals['_REDEEMREQUEST']._serialized_end=246
+  _globals['_REJOIN']._serialized_start=248
+  _globals['_REJOIN']._serialized_end=318
+  _globals['_REDEEMRESPONSE']._serialized_start=321
+  _globals['_REDEEMRESPONSE']._serialized_end=453
+  _globals['_STATUSREQUEST']._serialized_start=455
+  _globals['_STATUSREQUEST']._serialized_end=532
+  _globals['_STATUSRESPONSE']._serialized_start=534
+  _globals['_STATUSRESPONSE']._serialized_end=588
+  _globals['_RENEWREQUEST']._serialized_start=590
+  _globals['_RENEWREQUEST']._serialized_end=679
+  _globals['_RENEWRESPONSE']._serialized_start=681
+  _globals['_RENEWRESPONSE']._serialized_end=717
+  _globals['_ENROLL']._serialized_start=720
+  _globals['_ENROLL']._serialized_end=956
 # @@protoc_insertion_point(module_scope)
