@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 _BLOCK = re.compile(
-    r"<(?P<tag>[a-z_]+)(?P<attrs>(?: [a-z_]+=\"[^\"<>]*\")*)(?:/>|>\n?(?P<text>[^<]*)</(?P=tag)>)"
+    r"<(?P<tag>[a-z_]+)(?P<attrs>(?: [a-z_0-9]+=\"[^\"<>]*\")*)"
+    r"(?:/>|>\n?(?P<text>[^<]*)</(?P=tag)>)"
 )
-_ATTR = re.compile(r" ([a-z_]+)=\"([^\"<>]*)\"")
+_ATTR = re.compile(r" ([a-z_0-9]+)=\"([^\"<>]*)\"")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

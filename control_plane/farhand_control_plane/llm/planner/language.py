@@ -3,15 +3,18 @@
     run CMD on MACHINE      CMD runs to the last " on "
     on MACHINE: CMD
     on MACHINE:             the lines below are one script
+    read FILE on MACHINE    list FOLDER on MACHINE
     several such lines      one command each, in order
     stop [TICKET]           status          which machines do I have?
 
-CMD is a ``/bin/sh -c`` string. A machine is one word, or ``this machine``. Source of the forms: the
-design's page on experience.
+CMD is a ``/bin/sh -c`` string. A machine is one word, or ``this machine``. FILE and FOLDER are one
+word, or in quotes: else every sentence about reading would be one of these. Source of the other
+forms: the design's page on experience.
 """
 
 import re
 from dataclasses import dataclass
+from typing import Literal
 
 THIS_MACHINE = "this machine"
 NO_MACHINE = ""  # none was named: a question, never a guess
@@ -19,6 +22,11 @@ NO_MACHINE = ""  # none was named: a question, never a guess
 _ON = re.compile(r"^on\s+(?P<machine>this machine|\S+?)\s*:\s*(?P<command>\S.*)$", re.I | re.S)
 _SCRIPT = re.compile(
     r"^on\s+(?P<machine>this machine|\S+?)\s*:[ \t]*\n(?P<script>.*\S)\s*$", re.I | re.S
+)
+_LOOK = re.compile(
+    r"^(?P<verb>read|list)\s+(?:\"(?P<quoted>[^\"]+)\"|'(?P<single>[^']+)'|(?P<word>[^\s\"']\S*))"
+    r"\s+on\s+(?P<machine>this machine|\S+?)[.!]?$",
+    re.I,
 )
 _MACHINE = re.compile(r"^(this machine|\S+?)[.!]?$", re.I)
 _STOP = re.compile(
@@ -39,10 +47,27 @@ class Run:
     command: str
     machine: str
 
+    @property
+    def words(self) -> str:
+        return self.command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One file to read or folder to list; ``machine`` as in Run."""
+
+    verb: Literal["read", "list"]
+    path: str
+    machine: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.verb} {self.path}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    runs: tuple[Run, ...]
+    runs: tuple[Run | Look, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +105,7 @@ def understand(text: str) -> Sentence:
     if match := _SCRIPT.match(text):
         return Work(runs=(Run(command=match["script"], machine=_normal(match["machine"])),))
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    runs = [_run(line) for line in lines]
+    runs = [_look(line) or _run(line) for line in lines]
     if runs and all(runs):
         return Work(runs=tuple(run for run in runs if run is not None))
     return NotUnderstood()
@@ -91,6 +116,15 @@ def machine_named(text: str) -> str | None:
     answer = text.strip().removeprefix("on ").strip()
     match = _MACHINE.match(answer)
     return _normal(match[1]) if match else None
+
+
+def _look(line: str) -> Look | None:
+    match = _LOOK.match(line)
+    if match is None:
+        return None
+    path = match["quoted"] or match["single"] or match["word"]
+    verb: Literal["read", "list"] = "read" if match["verb"].lower() == "read" else "list"
+    return Look(verb=verb, path=path, machine=_normal(match["machine"]))
 
 
 def _run(line: str) -> Run | None:

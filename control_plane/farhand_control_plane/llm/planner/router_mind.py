@@ -17,9 +17,10 @@ from farhand_control_plane.llm.planner.language import (
 
 WHAT_I_AM = (
     "I am Farhand's offline planner, not a language model. I understand: "
-    "`run CMD on MACHINE` (several lines too), `on MACHINE: CMD`, `stop`, `status`, "
-    "`which machines do I have?`. For more, set FARHAND_MODEL_BASE_URL, FARHAND_MODEL_API_KEY and "
-    "FARHAND_MODEL to any OpenAI-compatible service and start again."
+    "`run CMD on MACHINE` (several lines too), `on MACHINE: CMD`, `read FILE on MACHINE`, "
+    "`list FOLDER on MACHINE`, `stop`, `status`, `which machines do I have?`. For more, set "
+    "FARHAND_MODEL_BASE_URL, FARHAND_MODEL_API_KEY and FARHAND_MODEL to any OpenAI-compatible "
+    "service and start again."
 )
 
 
@@ -54,7 +55,7 @@ def _for_eval(conversation: Conversation, block: Block) -> Iterator[Wanted]:
     match understand(block.text):
         case Work(runs=runs):
             more = "" if len(runs) == 1 else " (and more)"
-            title = clean_title(runs[0].command, room_for=more) + more
+            title = clean_title(runs[0].words, room_for=more) + more
             yield _close(eval_id, "accept", title=title)
         case Stop(ticket=ticket):
             yield from _stop(conversation, block, ticket)

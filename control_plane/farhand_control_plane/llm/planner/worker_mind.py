@@ -1,6 +1,8 @@
-"""How the offline planner acts as a Worker: it runs the commands asked for, one after another."""
+"""How the offline planner acts as a Worker: it does what is asked for, one thing after another."""
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Final
 
 from farhand_control_plane.domain.machine_names import the_one_named
 from farhand_control_plane.domain.plain_words import end_words
@@ -9,6 +11,7 @@ from farhand_control_plane.llm.planner.conversation import Conversation, Made, W
 from farhand_control_plane.llm.planner.language import (
     NO_MACHINE,
     THIS_MACHINE,
+    Look,
     NotUnderstood,
     Run,
     Work,
@@ -16,13 +19,16 @@ from farhand_control_plane.llm.planner.language import (
     understand,
 )
 
+_LOOK_TOOLS: Final = {"read": "read_file", "list": "list_folder"}
+# What a command is shown as: running, then in the way that fits what it gave.
+_SHOWN_AS: Final = ("command", "file", "folder", "error")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tried:
-    """One command of the request: the call that started it and what is known of its end."""
+    """One thing of the request: the call that started it and what is known of its end."""
 
-    run: Run
-    made: Made | None
+    what: str  # for people
     command_id: str | None = None
     ended: Block | None = None
 
@@ -41,28 +47,37 @@ def decide(conversation: Conversation) -> list[Wanted]:
     return wanted + _work(conversation, ticket, sentence.runs)
 
 
-def _work(conversation: Conversation, ticket: Block, runs: tuple[Run, ...]) -> list[Wanted]:
+def _work(conversation: Conversation, ticket: Block, runs: tuple[Run | Look, ...]) -> list[Wanted]:
     tried: list[_Tried] = []
+    looked: Counter[tuple[str, str, str]] = Counter()
     for index, run in enumerate(runs):
         machine, question = _machine(conversation, ticket, run, index)
         if question is not None:
             return question
         if machine is None:
             return []  # asked, not answered yet
-        tag = f"{index + 1}:{machine}"
-        made = next(iter(conversation.calls("start", note=tag)), None)
-        if made is None:
-            return [
-                Wanted(
-                    name="start",
-                    arguments={"machine": machine, "command": run.command, "note": tag},
-                )
-            ]
-        if made.failed:
-            return _report_once(
-                conversation, "failed", f"I cannot run `{_short(run.command)}`: {made.error()}."
+        if isinstance(run, Run):
+            tag = f"{index + 1}:{machine}"
+            call = Wanted(
+                name="start", arguments={"machine": machine, "command": run.command, "note": tag}
             )
-        one = _outcome(conversation, Run(command=run.command, machine=machine), made)
+            made = next(iter(conversation.calls("start", note=tag)), None)
+        else:
+            call = Wanted(
+                name=_LOOK_TOOLS[run.verb], arguments={"machine": machine, "path": run.path}
+            )
+            same = (call.name, machine, run.path)  # asked for again, it is looked at again
+            before = conversation.calls(call.name, **call.arguments)
+            made = before[looked[same]] if len(before) > looked[same] else None
+            looked[same] += 1
+        if made is None:
+            return [call]
+        one = _outcome(conversation, f"`{_short(run.words)}` on {machine}", made)
+        if made.failed and one.ended is None:  # it was not begun
+            doing = "run" if isinstance(run, Run) else "do"
+            return _report_once(
+                conversation, "failed", f"I cannot {doing} `{_short(run.words)}`: {made.error()}."
+            )
         if one.ended is None:
             return []  # running; its end comes as an event
         tried.append(one)
@@ -70,7 +85,7 @@ def _work(conversation: Conversation, ticket: Block, runs: tuple[Run, ...]) -> l
 
 
 def _machine(
-    conversation: Conversation, ticket: Block, run: Run, index: int
+    conversation: Conversation, ticket: Block, run: Run | Look, index: int
 ) -> tuple[str | None, list[Wanted] | None]:
     """Return the machine's name, or the calls that ask which one is meant."""
     # Shown with the ticket and again with every answer: the newest word on a name counts.
@@ -99,9 +114,14 @@ def _machine(
     if not known:
         text = f"{problem} No machine is enrolled; add one with `farhand machines add`."
     else:
-        text = f"{problem} Which one shall run `{_short(run.command)}`?"
+        text = f"{problem} {_which(run)}"
     arguments = {"kind": "question", "text": text, "options": known, "note": key}
     return None, [Wanted(name="report", arguments=arguments)]
+
+
+def _which(run: Run | Look) -> str:
+    words = f"`{_short(run.words)}`"
+    return f"Which one shall run {words}?" if isinstance(run, Run) else f"Where shall I {words}?"
 
 
 def _answer(conversation: Conversation, key: str) -> str | None:
@@ -149,17 +169,17 @@ def _names_a_machine(text: str) -> bool:
     return isinstance(understand(text), NotUnderstood) and machine_named(text) is not None
 
 
-def _outcome(conversation: Conversation, run: Run, made: Made) -> _Tried:
-    shown = next((b for b in parse(made.result) if b.tag == "command"), None)
+def _outcome(conversation: Conversation, what: str, made: Made) -> _Tried:
+    shown = next((b for b in parse(made.result) if b.tag in _SHOWN_AS), None)
     if shown is None:
-        return _Tried(run=run, made=made)
-    command_id = shown.attrs["id"]
-    blocks = [shown, *(b for b in conversation.blocks if b.tag == "command")]
+        return _Tried(what=what)
+    command_id = shown.attrs.get("id")
+    blocks = [shown, *(b for b in conversation.blocks if b.tag in _SHOWN_AS)]
     ended = next(
         (b for b in blocks if b.attrs.get("id") == command_id and b.attrs.get("ended") == "yes"),
         None,
     )
-    return _Tried(run=run, made=made, command_id=command_id, ended=ended)
+    return _Tried(what=what, command_id=command_id, ended=ended)
 
 
 def _final_report(conversation: Conversation, tried: list[_Tried]) -> list[Wanted]:
@@ -173,13 +193,22 @@ def _final_report(conversation: Conversation, tried: list[_Tried]) -> list[Wante
 
 def _ran_to_its_end(ended: Block) -> bool:
     """Its own exit or signal is what was asked for; ended from outside, somebody should know."""
+    if ended.tag != "command":  # a file's or folder's: it is shown, or there is an error
+        return ended.tag != "error"
     return ended.attrs["state"] == "exited" and ended.attrs.get("reason") in ("exit", "signal")
 
 
 def _line(one: _Tried) -> str:
     assert one.ended is not None  # noqa: S101  # only ended ones are reported
-    facts = one.ended.attrs
-    what = f"`{_short(one.run.command)}` on {one.run.machine}"
+    facts, what = one.ended.attrs, one.what
+    match one.ended.tag:
+        case "file":
+            return f"{what}: {facts['size']} bytes."
+        case "folder":
+            more = " and more" if facts.get("more") else ""
+            return f"{what}: {facts['entries']} entries{more}."
+        case "error":
+            return f"{what} failed: {one.ended.text}."
     if facts["state"] == "exited":
         how = facts.get("reason", "exit")
         if how == "exit":

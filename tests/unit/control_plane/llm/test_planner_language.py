@@ -6,6 +6,7 @@ from farhand_control_plane.llm.planner.language import (
     THIS_MACHINE,
     AskMachines,
     AskStatus,
+    Look,
     NotUnderstood,
     Run,
     Stop,
@@ -37,6 +38,25 @@ def test_requests_are_split_at_the_last_on(text: str, runs: list[tuple[str, str]
 
 
 @pytest.mark.parametrize(
+    ("text", "look"),
+    [
+        ("read src/a.py on laptop", ("read", "src/a.py", "laptop")),
+        ("Read ~/x on this machine.", ("read", "~/x", THIS_MACHINE)),
+        ("list . on laptop!", ("list", ".", "laptop")),
+        ('read "my file.txt" on laptop', ("read", "my file.txt", "laptop")),
+        ("list 'it on me' on laptop", ("list", "it on me", "laptop")),
+    ],
+)
+def test_files_and_folders_are_one_word_or_quoted(text: str, look: tuple[str, str, str]) -> None:
+    verb, path, machine = look
+    understood = understand(text)
+    assert isinstance(understood, Work)
+    (one,) = understood.runs
+    assert isinstance(one, Look)
+    assert (one.verb, one.path, one.machine) == (verb, path, machine)
+
+
+@pytest.mark.parametrize(
     ("text", "meaning"),
     [
         ("stop", Stop(ticket=None)),
@@ -52,7 +72,17 @@ def test_other_forms_are_told_apart(text: str, meaning: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "please fix the bug", "run", "run  on laptop", "run x on laptop\nand then rest"],
+    [
+        "",
+        "please fix the bug",
+        "run",
+        "run  on laptop",
+        "run x on laptop\nand then rest",
+        "read a.py",
+        "read the docs on monday",
+        "list on laptop",
+        "read '' on laptop",
+    ],
 )
 def test_anything_else_is_not_guessed_at(text: str) -> None:
     assert understand(text) == NotUnderstood()

@@ -28,6 +28,8 @@ TOOLS = [
         "list_machines",
         "list_tickets",
         "start",
+        "read_file",
+        "list_folder",
         "report",
         "hand_back",
         "take_as_answer",
@@ -183,6 +185,53 @@ async def test_a_command_that_cannot_start_is_a_failed_report() -> None:
     (call,) = await talk.result(render("error", "the machine is revoked", code="not_found"))
     assert (call[0], call[1]["kind"]) == ("report", "failed")
     assert "the machine is revoked" in call[1]["text"]
+
+
+async def test_files_are_read_and_folders_listed_with_their_own_tools() -> None:
+    talk = Talk(WORKER)
+    calls = await talk.say(a_ticket("read src/a.py on box\nlist 'my folder' on box"), MACHINES)
+    assert calls == [("read_file", {"machine": "box", "path": "src/a.py"})]
+    calls = await talk.result(render("file", "1", id="c1", path="src/a.py", size=7, ended="yes"))
+    assert calls == [("list_folder", {"machine": "box", "path": "my folder"})]
+    assert await talk.result(render("command", id="c2", state="queued", waits_for="box")) == []
+    calls = await talk.say(render("folder", "a", id="c2", entries=1, more="yes", ended="yes"))
+    assert calls[0][1]["kind"] == "ready"
+    assert calls[0][1]["command_ids"] == ["c1", "c2"]
+    assert calls[0][1]["text"] == (
+        "`read src/a.py` on box: 7 bytes. `list my folder` on box: 1 entries and more."
+    )
+
+
+async def test_a_file_that_is_asked_for_twice_is_read_twice() -> None:
+    talk = Talk(WORKER)
+    await talk.say(a_ticket("read a on box\nrun make on box\nread a on box"), MACHINES)
+    await talk.result(render("file", "1", id="c1", path="a", size=7, ended="yes"))
+    calls = await talk.result(_ended("c2", 0))
+    assert calls == [("read_file", {"machine": "box", "path": "a"})]
+    calls = await talk.result(render("file", "1", id="c3", path="a", size=8, ended="yes"))
+    assert calls[0][1]["command_ids"] == ["c1", "c2", "c3"]
+
+
+async def test_a_file_that_cannot_be_read_is_a_failed_report() -> None:
+    talk = Talk(WORKER)
+    await talk.say(a_ticket("read a on box"), MACHINES)
+    gone = render("error", "cannot read a: it does not exist", code="not_found", id="c1",
+                  ended="yes")  # fmt: skip
+    (call,) = await talk.result(gone)
+    assert call[1]["kind"] == "failed"
+    assert call[1]["text"] == "`read a` on box failed: cannot read a: it does not exist."
+    assert call[1]["command_ids"] == ["c1"]
+
+
+async def test_an_unknown_machine_of_a_file_is_asked_about() -> None:
+    (call,) = await Talk(WORKER).say(a_ticket("read a on nowhere"), MACHINES)
+    assert call[1]["kind"] == "question"
+    assert "Where shall I `read a`?" in call[1]["text"]
+
+
+async def test_a_request_for_a_file_is_accepted_with_a_title() -> None:
+    ((_, one),) = await Talk(ROUTER).say(an_eval("read src/a.py on box"))
+    assert (one["verdict"], one["title"]) == ("accept", "read src/a.py")
 
 
 async def test_a_malformed_request_is_refused_with_its_reason() -> None:
