@@ -24,8 +24,9 @@ class Verb(TyperCommand):
 
     def get_help(self, ctx: Any) -> str:  # the parser's context, whose home moves with its releases
         text = super().get_help(ctx)
-        text = re.sub(r"\{(\w+)\}|\[\[(\w+)\]\]", _in_words, text)
+        text = re.sub(r"\{([\w:\[\]]+)\}|\[\[(\w+)\]\]", _in_words, text)
         text = re.sub(r"(\d+)<=x<=(\d+)", r"\1 to \2", text)
+        text = re.sub(r"x>=(\d+)", r"\1 or more", text)
         return re.sub(r"^(  \S+) <\w+>", r"\1", text, flags=re.MULTILINE)
 
 

@@ -10,6 +10,11 @@ from typing import Any
 from farhand_control_plane.client.api import Api, find_target
 from farhand_control_plane.client.screen import harmless
 from farhand_control_plane.config import Settings, load
+from farhand_shared.errors import InvalidInput
+
+
+class Misuse(InvalidInput):
+    """What was typed makes no sense, whatever a server says: exit code 2."""
 
 
 def settings() -> Settings:

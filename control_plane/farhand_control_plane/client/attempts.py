@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Final
 
 from farhand_control_plane.client.api import Api, Body, Refused, path_with, segment
@@ -10,15 +10,16 @@ from farhand_control_plane.client.events import RESUME_CAP_S, RESUME_FIRST_S, RE
 from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind
 
+Frames = Generator[Frame, None, None]
 _ENDS: Final = (FrameKind.COMMITTED, FrameKind.ERROR)
 
 
-def follow(api: Api, attempt_id: str) -> Iterator[Frame]:
+def follow(api: Api, attempt_id: str) -> Frames:
     """Yield an attempt's frames from its first byte, coming back when a connection breaks."""
     return _Followed(api, attempt_id).frames(None)
 
 
-def ask(api: Api, path: str, content: bytes) -> Iterator[Frame]:
+def ask(api: Api, path: str, content: bytes) -> Frames:
     """Start a command with one request and yield its frames, coming back as ``follow`` does.
 
     The request is sent once: lost before it was accepted, nobody knows whether it was taken, and
@@ -35,7 +36,7 @@ class _Followed:
         self._attempt_id = attempt_id
         self._taken = {FrameKind.STDOUT: 0, FrameKind.STDERR: 0}
 
-    def frames(self, start: Callable[[], Body] | None) -> Iterator[Frame]:
+    def frames(self, start: Callable[[], Body] | None) -> Frames:
         wait_s, away_since = RESUME_FIRST_S, 0.0
         opening = start or self._resume
         while True:
