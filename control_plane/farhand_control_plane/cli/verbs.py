@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from farhand_control_plane.cli import machines_verbs, tickets_verbs, tokens_verbs
+from farhand_control_plane.cli import files_verbs, machines_verbs, tickets_verbs, tokens_verbs
 from farhand_control_plane.cli.groups import Verb, group
+from farhand_control_plane.cli.session import Misuse
 from farhand_control_plane.client.api import complaint
 from farhand_shared.errors import FarhandError
 from farhand_shared.version import __version__
@@ -16,6 +17,7 @@ MISUSE = 2
 
 app = group("An always-online agent that works on your own machines.", name="farhand")
 app.add_typer(machines_verbs.app, name="machines")
+app.add_typer(files_verbs.app, name="files")
 app.add_typer(tickets_verbs.app, name="tickets")
 app.add_typer(tokens_verbs.app, name="tokens")
 
@@ -130,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
         status = app(list(arguments), prog_name="farhand", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except FarhandError as error:
-        return _fail(str(error), 1)
+        return _fail(str(error), MISUSE if isinstance(error, Misuse) else 1)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # whoever read our output has gone
