@@ -43,7 +43,7 @@ def test_misuse_of_exec_exits_125_like_every_failure_of_its_own(
     )
 
 
-@pytest.mark.parametrize("arguments", [[], ["tickets"], ["machines"], ["tokens"]])
+@pytest.mark.parametrize("arguments", [[], ["tickets"], ["machines"], ["files"], ["tokens"]])
 def test_a_group_alone_shows_its_help_and_exits_2(
     capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
@@ -63,6 +63,22 @@ def test_a_group_alone_shows_its_help_and_exits_2(
         ["chat"],
         ["doctor"],
         *(["machines", verb] for verb in ("list", "show", "add", "confirm", "revoke")),
+        *(
+            ["files", verb]
+            for verb in (
+                "stat",
+                "list",
+                "glob",
+                "search",
+                "read",
+                "write",
+                "edit",
+                "get",
+                "make-folder",
+                "move",
+                "remove",
+            )
+        ),
         *(["tokens", verb] for verb in ("list", "create", "revoke")),
         *(
             ["tickets", verb]
