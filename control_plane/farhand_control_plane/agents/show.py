@@ -1,6 +1,7 @@
 """How objects are shown to a model: one rule per kind, a digest with ids, truncation visible."""
 
-from farhand_control_plane.db import output
+from farhand_control_plane.agents.show_files import file_answer
+from farhand_control_plane.db import file_calls, output
 from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.transaction import Tx
@@ -59,6 +60,9 @@ async def command(tx: Tx, instance_id: InstanceId, view: CommandView) -> str:
             waits_because=view.waits_because,
             wait_until=view.start_expires_at.isoformat() if waiting else None,
         )
+    call = await file_calls.of_command(tx, instance_id, view.command_id)
+    if call is not None and (answer := await file_answer(tx, instance_id, view, call)) is not None:
+        return answer
     result = view.result
     parts = []
     for stream in Stream:

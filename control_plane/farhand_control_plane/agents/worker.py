@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from farhand_control_plane.agents import show, starting
+from farhand_control_plane.agents.file_tools import FileTools
 from farhand_control_plane.agents.model_agent import ModelAgent, prompt
 from farhand_control_plane.agents.starting import ticket_of, usable_machines
 from farhand_control_plane.agents.toolbox import (
@@ -119,6 +120,7 @@ class WorkerAgent(ModelAgent):
         tools.add("start", Start, self._start)
         tools.add("stop", StopCommand, _stop)
         tools.add("read_output", ReadOutput, _read_output)
+        FileTools(inline_wait_s).add_to(tools)
         tools.add("report", Report, _report)
         tools.add("take_as_answer", TakeAsAnswer, _take_as_answer)
         tools.add("hand_back", HandBack, _hand_back)
