@@ -59,7 +59,7 @@ def until(what: str, condition: Callable[[], Any], *, within_s: float = PATIENCE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """How one `farhand exec` ended."""
+    """How one `farhand` ended."""
 
     status: int
     stdout: bytes
@@ -67,7 +67,7 @@ class Told:
 
 
 class Client:
-    """One running `farhand exec`; its outputs go into files, which tests read as they grow."""
+    """One running `farhand`; its outputs go into files, which tests read as they grow."""
 
     def __init__(self, command: list[str | bytes], environ: dict[str, str], folder: Path) -> None:
         name = os.urandom(6).hex()
@@ -90,7 +90,7 @@ class Client:
         try:
             status = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            raise NotInTime(f"exec runs on after {within_s} s: {self.stderr}") from None
+            raise NotInTime(f"it runs on after {within_s} s: {self.stderr}") from None
         return Told(status=status, stdout=self.stdout, stderr=self.stderr)
 
     def forget(self) -> None:
@@ -297,14 +297,18 @@ class Stage:
 
     def exec(self, *command: str | bytes, options: tuple[str, ...] = ()) -> Client:
         """Start `farhand exec` on the machine."""
+        return self.farhand("exec", *options, self.machine.name, "--", *command)
+
+    def farhand(self, *arguments: str | bytes) -> Client:
+        """Start `farhand` as a person would."""
         environ = {
             **self._environ(),
             "FARHAND_HOME": str(self.folder / "nobody's home"),
             "FARHAND_URL": self.url,
             "FARHAND_TOKEN": (self.home / "token").read_text().strip(),
         }
-        full = [*_PYTHON, "farhand_control_plane", "exec", *options, self.machine.name, "--"]
-        client = Client([*full, *command], environ, self.work)
+        full = [*_PYTHON, "farhand_control_plane", *arguments]
+        client = Client(full, environ, self.work)
         self.clients.append(client)
         return client
 
