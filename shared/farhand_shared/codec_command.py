@@ -13,6 +13,8 @@ from farhand_shared.command import (
     CommandResult,
     CommandSpec,
     ExitReason,
+    Limits,
+    Note,
     Pty,
     Shell,
     StreamTotals,
@@ -51,6 +53,8 @@ def encode_spec(spec: CommandSpec) -> bytes:
                 f"each is 1 to {_WINDOW_MAX:,}"
             )
         out.pty.CopyFrom(pb.Pty(rows=rows, columns=columns, term=spec.pty.term))
+    if spec.limits != _UNLIMITED:
+        out.limits.CopyFrom(_limits_message(spec.limits))
     match spec.run:
         case Shell(script=script):
             out.shell.script = script
@@ -99,6 +103,7 @@ def decode_spec(spec: bytes) -> CommandSpec:
         grace_ms=parsed.grace_ms,
         stdin=parsed.stdin,
         pty=_pty(parsed.pty) if parsed.HasField("pty") else None,
+        limits=_limits(parsed.limits),
     )
 
 
@@ -114,6 +119,26 @@ def _pty(message: pb.Pty) -> Pty:
 
 
 _WINDOW_MAX: Final = 65_535
+
+
+def _limits_message(limits: Limits) -> pb.Limits:
+    limits.check()
+    return pb.Limits(
+        memory_bytes=limits.memory_bytes,
+        processes=limits.processes,
+        open_files=limits.open_files,
+    )
+
+
+def _limits(message: pb.Limits) -> Limits:
+    return Limits(
+        memory_bytes=offset_of(message.memory_bytes, "command.limits.memory_bytes"),
+        processes=message.processes,
+        open_files=message.open_files,
+    )
+
+
+_UNLIMITED: Final = Limits()
 
 
 def input_digest(spec: bytes) -> bytes:
@@ -163,6 +188,8 @@ def put_result(out: pb.CommandResult, result: CommandResult) -> None:
             into.sha256 = totals.sha256
     out.stdout_left_open = result.stdout_left_open
     out.wall_ms = result.wall_ms
+    for note in result.notes:
+        out.notes.add(code=text(note.code), text=text(note.text))
 
 
 _NOTHING: Final = StreamTotals()
@@ -179,6 +206,7 @@ def result_of(message: pb.CommandResult) -> CommandResult:
         stderr=_totals(message.stderr, "result.stderr"),
         stdout_left_open=message.stdout_left_open,
         wall_ms=offset_of(message.wall_ms, "result.wall_ms"),
+        notes=tuple(Note(code=text(n.code), text=text(n.text)) for n in message.notes),
     )
 
 

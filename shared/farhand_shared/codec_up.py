@@ -25,6 +25,7 @@ from farhand_shared.link_events import (
     Omitted,
     Output,
     Pong,
+    Quiet,
     Result,
     Started,
     UpEvent,
@@ -214,6 +215,23 @@ def _input_ack(message: pb.InputAck) -> InputAck:
     )
 
 
+def _put_quiet(out: pb.UpEvent, event: Quiet) -> None:
+    into = out.quiet
+    into.attempt_id = event.attempt_id
+    into.quiet_ms = event.quiet_ms
+    into.reads_terminal = event.reads_terminal
+    into.takes_input = event.takes_input
+
+
+def _quiet(message: pb.Quiet) -> Quiet:
+    return Quiet(
+        attempt_id=id_of(message.attempt_id, "quiet.attempt_id"),
+        quiet_ms=offset_of(message.quiet_ms, "quiet.quiet_ms"),
+        reads_terminal=message.reads_terminal,
+        takes_input=message.takes_input,
+    )
+
+
 def _put_result(out: pb.UpEvent, event: Result) -> None:
     into = out.result
     into.attempt_id = event.attempt_id
@@ -238,6 +256,7 @@ UP_TO_PB: Final[dict[type, Callable[[pb.UpEvent, Any], None]]] = {
     Output: _put_output,
     Omitted: _put_omitted,
     InputAck: _put_input_ack,
+    Quiet: _put_quiet,
     Result: _put_result,
 }
 UP_OF: Final[dict[str, Callable[[Any], UpEvent]]] = {
@@ -248,5 +267,6 @@ UP_OF: Final[dict[str, Callable[[Any], UpEvent]]] = {
     "output": _output,
     "omitted": _omitted,
     "input_ack": _input_ack,
+    "quiet": _quiet,
     "result": _result_event,
 }

@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from farhand_shared.errors import Conflict
+from farhand_shared.errors import Conflict, InvalidInput
 from farhand_shared.file_operation import FileOperation
-from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS, GRACE_MS
+from farhand_shared.limits import (
+    EXECUTION_TIMEOUT_DEFAULT_MS,
+    GRACE_MS,
+    LIMIT_COUNT_MAX,
+    LIMIT_MEMORY_MAX_BYTES,
+    LIMIT_MEMORY_MIN_BYTES,
+    LIMIT_OPEN_FILES_MIN,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +44,27 @@ class Pty:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a command, with all processes it starts, may use. 0: no limit but the machine's own."""
+
+    memory_bytes: int = 0
+    processes: int = 0  # at once, threads included
+    open_files: int = 0  # of each process
+
+    def check(self) -> None:
+        """Raise InvalidInput naming the limit that no system could hold."""
+        for name, value, least, most in (
+            ("memory", self.memory_bytes, LIMIT_MEMORY_MIN_BYTES, LIMIT_MEMORY_MAX_BYTES),
+            ("processes", self.processes, 1, LIMIT_COUNT_MAX),
+            ("open files", self.open_files, LIMIT_OPEN_FILES_MIN, LIMIT_COUNT_MAX),
+        ):
+            if value and not least <= value <= most:
+                raise InvalidInput(
+                    f"cannot limit {name} to {value:,}: give {least:,} to {most:,}, or 0 for none"
+                )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
     """What is asked of a machine. Later kinds of ``run`` are additions to the union."""
 
@@ -47,6 +75,7 @@ class CommandSpec:
     grace_ms: int = GRACE_MS  # between TERM and KILL
     stdin: bool = False  # its input is streamed to it; False: it reads the null device
     pty: Pty | None = None  # None: pipes, and no controlling terminal; implies stdin
+    limits: Limits = Limits()
 
     @property
     def takes_input(self) -> bool:
@@ -83,6 +112,14 @@ class StreamTotals:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """What explains an end beside its reason: a limit that was reached, input that was wanted."""
+
+    code: str  # out_of_memory, process_limit, open_files_limit, input_wanted, …
+    text: str  # for people
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CommandResult:
     """How one attempt ended. Sent until acknowledged; recorded once."""
 
@@ -95,6 +132,7 @@ class CommandResult:
     stderr: StreamTotals = StreamTotals()
     stdout_left_open: bool = False  # a child still held an output stream 2 s after the exit
     wall_ms: int = 0  # from start to exit, monotonic
+    notes: tuple[Note, ...] = ()
 
 
 def shell_exit_status(result: CommandResult) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from farhand_shared.command import CommandResult, ExitReason, StreamTotals
+from farhand_shared.command import CommandResult, ExitReason, Note, StreamTotals
 from farhand_shared.errors import ProtocolError
 
 PAYLOAD_MAX_BYTES: Final = 4 * 1024 * 1024  # far over what a replica sends in one piece
@@ -35,6 +35,8 @@ class FrameKind(IntEnum):
     EXIT = 6  # JSON {"result": {...}, "committed": bool}
     COMMITTED = 7  # empty: the result is recorded
     ERROR = 8  # JSON {"code", "message"}; nothing follows
+    # JSON {"hint": "waits_for_input", "quiet_ms", "reads_terminal", "takes_input"}: it seems so now
+    HINT = 12
 
 
 _KINDS: Final = {int(kind): kind for kind in FrameKind}
@@ -113,6 +115,7 @@ def result_to_json(result: CommandResult) -> dict[str, Any]:
         "stderr": _totals_to_json(result.stderr),
         "stdout_left_open": result.stdout_left_open,
         "wall_ms": result.wall_ms,
+        "notes": [{"code": note.code, "text": note.text} for note in result.notes],
     }
 
 
@@ -129,6 +132,10 @@ def result_from_json(value: Mapping[str, Any]) -> CommandResult:
             stderr=_totals_from_json(value["stderr"]),
             stdout_left_open=value["stdout_left_open"],
             wall_ms=value["wall_ms"],
+            notes=tuple(
+                Note(code=note["code"], text=note["text"])
+                for note in value.get("notes", ())  # not in results recorded before there were any
+            ),
         )
     except (KeyError, ValueError, TypeError) as wrong:
         raise ProtocolError(f"cannot read a result: {wrong!s} is missing or wrong") from wrong

@@ -10,12 +10,16 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.command import Argv, CommandSpec, Limits, Pty, Shell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.file_operation import text_of
 from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
 
-_FIELDS = frozenset({"machine", "argv", "script", "cwd", "env", "timeout_ms", "wait_offline"})
+_FIELDS = frozenset(
+    {"machine", "argv", "script", "cwd", "env", "timeout_ms", "wait_offline", "limits"}
+    | {"stdin", "pty"}
+)
+_LIMITS = ("memory_bytes", "processes", "open_files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +49,13 @@ def encode_exec_body(body: ExecBody) -> bytes:
         value["cwd"] = _text(spec.cwd)
     if spec.env:
         value["env"] = {_text(name): _text(text) for name, text in spec.env}
+    if limits := {name: n for name in _LIMITS if (n := getattr(spec.limits, name))}:
+        value["limits"] = limits
+    if spec.stdin:
+        value["stdin"] = True
+    if spec.pty is not None:
+        pty = {"rows": spec.pty.rows, "columns": spec.pty.columns}
+        value["pty"] = pty | ({"term": _text(spec.pty.term)} if spec.pty.term else {})
     if body.wait_offline:
         value["wait_offline"] = True
     return json.dumps(value).encode("ascii")
@@ -72,6 +83,14 @@ def decode_exec_body(content: bytes) -> ExecBody:
                 f"{EXECUTION_TIMEOUT_MAX_MS:,} (a year); 0 means none"
             )
         options["execution_timeout_ms"] = timeout
+    if "stdin" in value:
+        options["stdin"] = value["stdin"]
+        if not isinstance(value["stdin"], bool):
+            raise InvalidInput("cannot read the request: stdin is neither true nor false")
+    if "pty" in value:
+        options["pty"] = _pty(value["pty"])
+    if "limits" in value:
+        options["limits"] = _limits(value["limits"])
     spec = CommandSpec(run=_run(value), env=_env(value.get("env", {})), **options)
     return ExecBody(machine=machine, spec=spec, wait_offline=wait_offline)
 
@@ -85,6 +104,31 @@ def json_object(content: bytes) -> dict[str, Any]:  # Any: nothing in it has bee
     if not isinstance(value, dict):
         raise InvalidInput("cannot read the request: the body is not a JSON object")
     return value
+
+
+def _pty(value: Any) -> Pty:
+    if not isinstance(value, dict) or value.keys() - {"rows", "columns", "term"}:
+        raise InvalidInput(
+            "cannot read the request: pty is not an object of rows, columns and term"
+        )
+    for name in ("rows", "columns"):
+        if type(value.get(name)) is not int or not 1 <= value[name] <= 65_535:
+            raise InvalidInput(f"cannot read the request: pty.{name} is not a number up to 65,535")
+    term = _bytes(value.get("term", ""), "pty.term")
+    return Pty(rows=value["rows"], columns=value["columns"], term=term)
+
+
+def _limits(value: Any) -> Limits:
+    if not isinstance(value, dict):
+        raise InvalidInput("cannot read the request: limits is not an object")
+    if unknown := sorted(value.keys() - set(_LIMITS)):
+        raise InvalidInput(f"cannot read the request: {unknown[0]!r} is not one of the limits")
+    for name, number in value.items():
+        if type(number) is not int:
+            raise InvalidInput(f"cannot read the request: limits.{name} is not a whole number")
+    limits = Limits(**value)
+    limits.check()
+    return limits
 
 
 def _run(value: dict[str, Any]) -> Argv | Shell:

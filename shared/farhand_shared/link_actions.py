@@ -12,6 +12,7 @@ from farhand_shared.link_events import (
     Hello,
     Input,
     Offer,
+    Quiet,
     Resize,
     Result,
     Started,
@@ -200,6 +201,13 @@ class InputTaken:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TellQuiet:
+    """Tell whoever watches now that the command seems to wait for input; nothing is stored."""
+
+    quiet: Quiet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RecordResult:
     """Commit it, then call ``recorded``. Given at most once per attempt and stream."""
 
@@ -228,6 +236,7 @@ ReplicaAction = (
     | StoreOutput
     | StoreOmission
     | InputTaken
+    | TellQuiet
     | RecordResult
     | ResultConflict
     | PeerSilent

@@ -49,6 +49,7 @@ from farhand_shared.link_events import (
     OutputAck,
     Ping,
     Pong,
+    Quiet,
     Resize,
     Result,
     ResultAck,
@@ -85,7 +86,7 @@ class DaemonLink:
         self._attempts: dict[str, DaemonAttempt] = {}
         # Those that may have something to send, in the order of their turns.
         self._due: dict[str, None] = {}
-        self._answers: list[UpEvent] = []  # pongs and refusals of this stream, sent first
+        self._answers: list[UpEvent] = []  # pongs, refusals, hints of this stream, sent first
         self._facts_since: float | None = None  # since when allow and started wait for company
         self._output_sent_at: float | None = None
 
@@ -372,6 +373,12 @@ class DaemonLink:
             return
         attempt.input.take(offset, closed=closed)
         self._due[attempt_id] = None
+
+    def quiet(self, quiet: Quiet) -> None:
+        """Hint that a command waits for somebody to type; lost when no stream is open."""
+        attempt = self._attempts.get(quiet.attempt_id)
+        if self._phase is _Phase.OPEN and attempt is not None and attempt.result is None:
+            self._answers.append(quiet)
 
     def finished(self, result: Result) -> None:
         """Report the end; the result goes out after ``result.result.std*.produced`` bytes.

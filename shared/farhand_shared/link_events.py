@@ -188,6 +188,16 @@ class Omitted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """A hint: it writes nothing and seems to wait for somebody to type. Never repeated."""
+
+    attempt_id: str
+    quiet_ms: int
+    reads_terminal: bool
+    takes_input: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
     attempt_id: str
     result: CommandResult
@@ -266,7 +276,7 @@ class Bye:
     retry: bool
 
 
-UpEvent = Hello | Pong | Decision | Started | Output | Omitted | InputAck | Result
+UpEvent = Hello | Pong | Decision | Started | Output | Omitted | InputAck | Quiet | Result
 DownEvent = (
     Welcome
     | Ping
@@ -297,7 +307,8 @@ def size_hint(event: UpEvent | DownEvent) -> int:
         case Welcome(stored=stored):
             return 2 * _EVENT_BYTES + len(stored) * _EVENT_BYTES
         case Result(result=result):
-            return 3 * _EVENT_BYTES + 4 * len(result.error)
+            notes = sum(_EVENT_BYTES + 4 * len(note.text) for note in result.notes)
+            return 3 * _EVENT_BYTES + 4 * len(result.error) + notes
         case Decision(message=message) | Bye(message=message):
             return 2 * _EVENT_BYTES + 4 * len(message)
         case _:

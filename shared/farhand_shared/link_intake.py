@@ -16,6 +16,7 @@ from farhand_shared.link_actions import (
     ResultConflict,
     StoreOmission,
     StoreOutput,
+    TellQuiet,
 )
 from farhand_shared.link_events import (
     Decision,
@@ -25,6 +26,7 @@ from farhand_shared.link_events import (
     LiveState,
     Omitted,
     Output,
+    Quiet,
     Resize,
     Result,
     Started,
@@ -32,7 +34,7 @@ from farhand_shared.link_events import (
     Verdict,
 )
 
-WorkEvent = Decision | Started | Output | Omitted | InputAck | Result
+WorkEvent = Decision | Started | Output | Omitted | InputAck | Quiet | Result
 
 # read_input(attempt_id, offset, n): 1 to n bytes of the input that was said to be available.
 ReadInput = Callable[[str, int, int], bytes]
@@ -189,6 +191,8 @@ class ReplicaAttempt:
                         attempt_id=event.attempt_id, offset=input_.taken, closed=input_.closed
                     ),
                 )
+            case Quiet():
+                return (TellQuiet(quiet=event),) if self.result_hash is None else ()
             case Result():
                 return self._on_result(event)
 

@@ -12,7 +12,8 @@ __version__ = "0.1.0"
 # History, one dated line per change; the newest line's number is CAPABILITY.
 #   1  2026-11-30  first version: shell and argv commands, cancel, byte-offset output, receipts
 #   2  2026-11-30  facts: labels of the machine's file; the survey (disk, tools, …)
-#   3  2026-11-30  commands: file operations; stdin and terminals (input, resize)
+#   3  2026-11-30  commands: file operations; stdin and terminals (input, resize);
+#                 limits, notes of results, the hint of a command that waits for input
 CAPABILITY: Final = 3
 
 # The oldest daemon this code still talks to; an older one is told to update and waits.

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.command import Argv, CommandSpec, Limits, Shell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.exec_request import ExecBody
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
@@ -20,6 +20,9 @@ Options, before the machine:
   --cwd DIR          working directory (default: the first of the machine's roots)
   --timeout SECONDS  end it after so long (default: 1800; 0: never)
   --env K=V          set a variable; may be repeated
+  --memory SIZE      memory it may use with all its processes: bytes, or as 512M, 2G
+  --processes N      processes and threads it may have at once
+  --open-files N     files that each of its processes may have open
   --wait-offline     wait for a machine that is not there, up to a day; says so on standard error
   --help             show this
 
@@ -38,6 +41,7 @@ class _Options:
     cwd: str | None = None
     timeout_ms: int = EXECUTION_TIMEOUT_DEFAULT_MS
     env: dict[bytes, bytes] = field(default_factory=dict)
+    limits: dict[str, int] = field(default_factory=dict)
     wait_offline: bool = False
 
 
@@ -60,6 +64,8 @@ def parse(arguments: Sequence[str]) -> ExecBody:
         raise InvalidInput(
             f"cannot exec: --shell takes one string, not {len(command)}; quote the whole of it"
         )
+    limits = Limits(**options.limits)
+    limits.check()
     return ExecBody(
         machine=machine,
         spec=CommandSpec(
@@ -67,6 +73,7 @@ def parse(arguments: Sequence[str]) -> ExecBody:
             cwd=None if options.cwd is None else os.fsencode(options.cwd),
             env=tuple(options.env.items()),
             execution_timeout_ms=options.timeout_ms,
+            limits=limits,
         ),
         wait_offline=options.wait_offline,
     )
@@ -86,7 +93,7 @@ def _read_options(arguments: list[str], options: _Options) -> list[str]:
             else:
                 options.wait_offline = True
             continue
-        if name not in ("--cwd", "--timeout", "--env"):
+        if name not in ("--cwd", "--timeout", "--env", *_LIMITS):
             raise InvalidInput(f"cannot exec: {name} is unknown; see farhand exec --help")
         if not equals:
             if not arguments:
@@ -97,12 +104,34 @@ def _read_options(arguments: list[str], options: _Options) -> list[str]:
                 options.cwd = value
             case "--timeout":
                 options.timeout_ms = _milliseconds(value)
+            case "--memory" | "--processes" | "--open-files":
+                options.limits[_LIMITS[name]] = _count(name, value)
             case _:
                 key, equals, text = value.partition("=")
                 if not equals or not key:
                     raise InvalidInput(f"cannot exec: --env {value!r} is not NAME=VALUE")
                 options.env[os.fsencode(key)] = os.fsencode(text)
     return arguments
+
+
+def _count(name: str, text: str) -> int:
+    """Read a limit; of memory also with a unit, each 1,024 of the one before."""
+    unit = 1
+    digits = text
+    if name == "--memory" and text[-1:].upper() in _UNITS:
+        unit, digits = _UNITS[text[-1:].upper()], text[:-1]
+    if not digits.isascii() or not digits.isdecimal() or int(digits) == 0:
+        what = "a size such as 512M or 2G" if name == "--memory" else "a number above 0"
+        raise InvalidInput(f"cannot exec: {name} {text!r} is not {what}")
+    return int(digits) * unit
+
+
+_LIMITS = {
+    "--memory": "memory_bytes",
+    "--processes": "processes",
+    "--open-files": "open_files",
+}
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
 def _milliseconds(text: str) -> int:

@@ -24,7 +24,7 @@ class Up(_message.Message):
     def __init__(self, events: _Optional[_Iterable[_Union[UpEvent, _Mapping]]] = ...) -> None: ...
 
 class UpEvent(_message.Message):
-    __slots__ = ("hello", "pong", "decision", "started", "output", "omitted", "result", "input_ack")
+    __slots__ = ("hello", "pong", "decision", "started", "output", "omitted", "result", "input_ack", "quiet")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     PONG_FIELD_NUMBER: _ClassVar[int]
     DECISION_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +33,7 @@ class UpEvent(_message.Message):
     OMITTED_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
     INPUT_ACK_FIELD_NUMBER: _ClassVar[int]
+    QUIET_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     pong: Pong
     decision: Decision
@@ -41,7 +42,8 @@ class UpEvent(_message.Message):
     omitted: Omitted
     result: Result
     input_ack: InputAck
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., omitted: _Optional[_Union[Omitted, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., input_ack: _Optional[_Union[InputAck, _Mapping]] = ...) -> None: ...
+    quiet: Quiet
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., pong: _Optional[_Union[Pong, _Mapping]] = ..., decision: _Optional[_Union[Decision, _Mapping]] = ..., started: _Optional[_Union[Started, _Mapping]] = ..., output: _Optional[_Union[Output, _Mapping]] = ..., omitted: _Optional[_Union[Omitted, _Mapping]] = ..., result: _Optional[_Union[Result, _Mapping]] = ..., input_ack: _Optional[_Union[InputAck, _Mapping]] = ..., quiet: _Optional[_Union[Quiet, _Mapping]] = ...) -> None: ...
 
 class Down(_message.Message):
     __slots__ = ("events",)
@@ -276,7 +278,7 @@ class Offer(_message.Message):
     def __init__(self, attempt_id: _Optional[str] = ..., command_id: _Optional[str] = ..., stream_epoch: _Optional[int] = ..., spec: _Optional[bytes] = ..., input_digest: _Optional[bytes] = ..., start_within_ms: _Optional[int] = ..., tier: _Optional[int] = ..., inferred: _Optional[bool] = ..., requester: _Optional[str] = ..., ticket_id: _Optional[str] = ..., mandate_hash: _Optional[bytes] = ..., traceparent: _Optional[str] = ...) -> None: ...
 
 class CommandSpec(_message.Message):
-    __slots__ = ("shell", "argv", "file", "cwd", "has_cwd", "env", "execution_timeout_ms", "grace_ms", "stdin", "pty")
+    __slots__ = ("shell", "argv", "file", "cwd", "has_cwd", "env", "execution_timeout_ms", "grace_ms", "stdin", "pty", "limits")
     SHELL_FIELD_NUMBER: _ClassVar[int]
     ARGV_FIELD_NUMBER: _ClassVar[int]
     FILE_FIELD_NUMBER: _ClassVar[int]
@@ -287,6 +289,7 @@ class CommandSpec(_message.Message):
     GRACE_MS_FIELD_NUMBER: _ClassVar[int]
     STDIN_FIELD_NUMBER: _ClassVar[int]
     PTY_FIELD_NUMBER: _ClassVar[int]
+    LIMITS_FIELD_NUMBER: _ClassVar[int]
     shell: Shell
     argv: Argv
     file: _files_pb2.FileOperation
@@ -297,7 +300,18 @@ class CommandSpec(_message.Message):
     grace_ms: int
     stdin: bool
     pty: Pty
-    def __init__(self, shell: _Optional[_Union[Shell, _Mapping]] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., file: _Optional[_Union[_files_pb2.FileOperation, _Mapping]] = ..., cwd: _Optional[bytes] = ..., has_cwd: _Optional[bool] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., grace_ms: _Optional[int] = ..., stdin: _Optional[bool] = ..., pty: _Optional[_Union[Pty, _Mapping]] = ...) -> None: ...
+    limits: Limits
+    def __init__(self, shell: _Optional[_Union[Shell, _Mapping]] = ..., argv: _Optional[_Union[Argv, _Mapping]] = ..., file: _Optional[_Union[_files_pb2.FileOperation, _Mapping]] = ..., cwd: _Optional[bytes] = ..., has_cwd: _Optional[bool] = ..., env: _Optional[_Iterable[_Union[EnvVar, _Mapping]]] = ..., execution_timeout_ms: _Optional[int] = ..., grace_ms: _Optional[int] = ..., stdin: _Optional[bool] = ..., pty: _Optional[_Union[Pty, _Mapping]] = ..., limits: _Optional[_Union[Limits, _Mapping]] = ...) -> None: ...
+
+class Limits(_message.Message):
+    __slots__ = ("memory_bytes", "processes", "open_files")
+    MEMORY_BYTES_FIELD_NUMBER: _ClassVar[int]
+    PROCESSES_FIELD_NUMBER: _ClassVar[int]
+    OPEN_FILES_FIELD_NUMBER: _ClassVar[int]
+    memory_bytes: int
+    processes: int
+    open_files: int
+    def __init__(self, memory_bytes: _Optional[int] = ..., processes: _Optional[int] = ..., open_files: _Optional[int] = ...) -> None: ...
 
 class Shell(_message.Message):
     __slots__ = ("script",)
@@ -409,6 +423,18 @@ class InputAck(_message.Message):
     closed: bool
     def __init__(self, attempt_id: _Optional[str] = ..., offset: _Optional[int] = ..., closed: _Optional[bool] = ...) -> None: ...
 
+class Quiet(_message.Message):
+    __slots__ = ("attempt_id", "quiet_ms", "reads_terminal", "takes_input")
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    QUIET_MS_FIELD_NUMBER: _ClassVar[int]
+    READS_TERMINAL_FIELD_NUMBER: _ClassVar[int]
+    TAKES_INPUT_FIELD_NUMBER: _ClassVar[int]
+    attempt_id: str
+    quiet_ms: int
+    reads_terminal: bool
+    takes_input: bool
+    def __init__(self, attempt_id: _Optional[str] = ..., quiet_ms: _Optional[int] = ..., reads_terminal: _Optional[bool] = ..., takes_input: _Optional[bool] = ...) -> None: ...
+
 class Result(_message.Message):
     __slots__ = ("attempt_id", "result", "result_hash")
     ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -420,7 +446,7 @@ class Result(_message.Message):
     def __init__(self, attempt_id: _Optional[str] = ..., result: _Optional[_Union[CommandResult, _Mapping]] = ..., result_hash: _Optional[bytes] = ...) -> None: ...
 
 class CommandResult(_message.Message):
-    __slots__ = ("reason", "has_exit_code", "exit_code", "signal", "error_code", "error", "stdout", "stderr", "stdout_left_open", "wall_ms")
+    __slots__ = ("reason", "has_exit_code", "exit_code", "signal", "error_code", "error", "stdout", "stderr", "stdout_left_open", "wall_ms", "notes")
     class Reason(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         REASON_UNSPECIFIED: _ClassVar[CommandResult.Reason]
@@ -453,6 +479,7 @@ class CommandResult(_message.Message):
     STDERR_FIELD_NUMBER: _ClassVar[int]
     STDOUT_LEFT_OPEN_FIELD_NUMBER: _ClassVar[int]
     WALL_MS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     reason: CommandResult.Reason
     has_exit_code: bool
     exit_code: int
@@ -463,7 +490,16 @@ class CommandResult(_message.Message):
     stderr: StreamTotals
     stdout_left_open: bool
     wall_ms: int
-    def __init__(self, reason: _Optional[_Union[CommandResult.Reason, str]] = ..., has_exit_code: _Optional[bool] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., stdout: _Optional[_Union[StreamTotals, _Mapping]] = ..., stderr: _Optional[_Union[StreamTotals, _Mapping]] = ..., stdout_left_open: _Optional[bool] = ..., wall_ms: _Optional[int] = ...) -> None: ...
+    notes: _containers.RepeatedCompositeFieldContainer[Note]
+    def __init__(self, reason: _Optional[_Union[CommandResult.Reason, str]] = ..., has_exit_code: _Optional[bool] = ..., exit_code: _Optional[int] = ..., signal: _Optional[int] = ..., error_code: _Optional[str] = ..., error: _Optional[str] = ..., stdout: _Optional[_Union[StreamTotals, _Mapping]] = ..., stderr: _Optional[_Union[StreamTotals, _Mapping]] = ..., stdout_left_open: _Optional[bool] = ..., wall_ms: _Optional[int] = ..., notes: _Optional[_Iterable[_Union[Note, _Mapping]]] = ...) -> None: ...
+
+class Note(_message.Message):
+    __slots__ = ("code", "text")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    text: str
+    def __init__(self, code: _Optional[str] = ..., text: _Optional[str] = ...) -> None: ...
 
 class StreamTotals(_message.Message):
     __slots__ = ("produced", "omitted_from", "omitted", "sha256")

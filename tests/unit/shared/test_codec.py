@@ -15,6 +15,8 @@ from farhand_shared.command import (
     CommandResult,
     CommandSpec,
     ExitReason,
+    Limits,
+    Note,
     Pty,
     Shell,
     StreamTotals,
@@ -41,6 +43,7 @@ from farhand_shared.link_events import (
     OutputAck,
     Ping,
     Pong,
+    Quiet,
     Repository,
     Resize,
     Result,
@@ -82,6 +85,7 @@ results = st.builds(
     stderr=totals,
     stdout_left_open=st.booleans(),
     wall_ms=offsets,
+    notes=st.lists(st.builds(Note, code=words, text=texts), max_size=2).map(tuple),
 )
 facts = st.builds(
     Facts,
@@ -154,6 +158,13 @@ up_events = st.one_of(
     st.builds(Output, attempt_id=ids, stream=streams, offset=offsets, data=st.binary(min_size=1)),
     st.builds(Omitted, attempt_id=ids, stream=streams, offset=offsets, length=positive),
     st.builds(InputAck, attempt_id=ids, offset=offsets, closed=st.booleans()),
+    st.builds(
+        Quiet,
+        attempt_id=ids,
+        quiet_ms=offsets,
+        reads_terminal=st.booleans(),
+        takes_input=st.booleans(),
+    ),
     st.builds(Result, attempt_id=ids, result=results, result_hash=hashes),
 )
 stored = st.builds(StoredOutput, attempt_id=ids, stream=streams, offset=offsets)
@@ -221,6 +232,12 @@ def test_down_events_survive_the_wire(events: list[Any]) -> None:
         grace_ms=offsets,
         stdin=st.booleans(),
         pty=st.none() | st.builds(Pty, rows=sizes, columns=sizes, term=st.binary(max_size=9)),
+        limits=st.builds(
+            Limits,
+            memory_bytes=st.just(0) | st.integers(4 << 20, 1 << 50),
+            processes=st.just(0) | st.integers(1, 1 << 22),
+            open_files=st.just(0) | st.integers(32, 1 << 22),
+        ),
     )
 )
 def test_a_specification_survives_byte_for_byte(spec: CommandSpec) -> None:
@@ -360,6 +377,19 @@ def test_a_huge_command_names_its_size_and_the_limit() -> None:
 def test_an_empty_argv_is_refused() -> None:
     with pytest.raises(InvalidInput, match="empty argv"):
         codec.encode_spec(CommandSpec(run=Argv(argv=())))
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [
+        (Limits(memory_bytes=1024), "memory to 1,024: give 4,194,304 to "),
+        (Limits(processes=-1), "processes to -1: give 1 to "),
+        (Limits(open_files=3), "open files to 3: give 32 to "),
+    ],
+)
+def test_a_limit_that_no_system_could_hold_is_refused(limits: Limits, said: str) -> None:
+    with pytest.raises(InvalidInput, match=f"cannot limit {said}"):
+        codec.encode_spec(CommandSpec(run=Shell(script=b"x"), limits=limits))
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 80), (24, 0), (24, 65_536)])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farhand_shared.command import CommandResult, ExitReason, StreamTotals
+from farhand_shared.command import CommandResult, ExitReason, Note, StreamTotals
 from farhand_shared.errors import ProtocolError
 from farhand_shared.exec_frames import (
     PAYLOAD_MAX_BYTES,
@@ -39,6 +39,7 @@ results = st.builds(
     stderr=totals,
     stdout_left_open=st.booleans(),
     wall_ms=st.integers(0, 2**40),
+    notes=st.lists(st.builds(Note, code=st.text(), text=st.text()), max_size=2).map(tuple),
 )
 
 

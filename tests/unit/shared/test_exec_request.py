@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.command import Argv, CommandSpec, Limits, Shell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.exec_request import ExecBody, decode_exec_body, encode_exec_body
 from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
@@ -21,6 +21,13 @@ _SPECS = st.builds(
     cwd=st.none() | st.binary(),
     env=st.dictionaries(st.binary(), st.binary(), max_size=3).map(lambda d: tuple(d.items())),
     execution_timeout_ms=st.integers(min_value=0, max_value=EXECUTION_TIMEOUT_MAX_MS),
+    limits=st.just(Limits())
+    | st.builds(
+        Limits,
+        memory_bytes=st.integers(4 << 20, 1 << 40),
+        processes=st.integers(1, 4096),
+        open_files=st.just(0) | st.integers(32, 4096),
+    ),
     grace_ms=st.just(CommandSpec(run=Shell(script=b"")).grace_ms),  # the server's, not the client's
 )
 
@@ -52,6 +59,9 @@ def test_ordinary_text_is_itself_in_the_body() -> None:
         (b'{"machine": "dev", "script": "a", "cwd": 5}', "cwd"),
         (b'{"machine": "dev", "script": "a", "wait_offline": 1}', "wait_offline"),
         (b'{"machine": "dev", "script": "a", "tty": true}', "tty"),
+        (b'{"machine": "dev", "script": "a", "limits": 5}', "limits"),
+        (b'{"machine": "dev", "script": "a", "limits": {"cpus": 5}}', "cpus"),
+        (b'{"machine": "dev", "script": "a", "limits": {"processes": true}}', "limits.processes"),
     ],
 )
 def test_a_wrong_body_is_refused_by_the_name_of_its_field(content: bytes, named: str) -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from farhand_control_plane.cli.exec_options import HelpAsked, parse
-from farhand_shared.command import Argv, Shell
+from farhand_shared.command import Argv, Limits, Shell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
 
@@ -32,6 +32,20 @@ def test_no_limit_is_only_what_says_so(text: str, milliseconds: int) -> None:
     assert parse(["--timeout", text, "d", "--", "x"]).spec.execution_timeout_ms == milliseconds
 
 
+def test_limits_are_counts_and_memory_may_have_a_unit() -> None:
+    limits = parse(
+        ["--memory", "512M", "--processes=20", "--open-files", "64", "d", "--", "x"]
+    ).spec.limits
+    assert limits == Limits(memory_bytes=512 << 20, processes=20, open_files=64)
+    assert parse(["--memory=2g", "d", "--", "x"]).spec.limits.memory_bytes == 2 << 30
+    assert parse(["--memory=8388608", "d", "--", "x"]).spec.limits.memory_bytes == 8 << 20
+
+
+def test_a_limit_that_no_system_could_hold_names_what_it_could() -> None:
+    with pytest.raises(InvalidInput, match="cannot limit memory to 1,024: give 4,194,304 to"):
+        parse(["--memory", "1K", "d", "--", "x"])
+
+
 def test_bytes_that_are_no_text_stay_what_they_are() -> None:
     assert parse(["d", "--", "\udcff"]).spec.run == Argv(argv=(b"\xff",))
 
@@ -58,6 +72,10 @@ def test_help_is_asked_for(arguments: list[str]) -> None:
         ["--env", "=x", "dev", "--", "ls"],
         ["--shell=yes", "dev", "--", "ls"],
         ["--shell", "dev", "--", "echo", "two"],
+        ["--memory", "lots", "dev", "--", "ls"],
+        ["--memory", "", "dev", "--", "ls"],
+        ["--processes", "4K", "dev", "--", "ls"],
+        ["--open-files", "0", "dev", "--", "ls"],
         ["--stdin", "dev", "--", "ls"],
     ],
 )
