@@ -44,6 +44,7 @@ DRAIN_S: Final = 5.0
 KEEP_ALIVE_S: Final = 75
 # The rest is for machines' links, the database and the log. An event stream or a command that runs
 # holds one connection; a replica carries hundreds of them, never thousands.
+MESSAGES_KEPT_S: Final = 30 * 24 * 3600.0  # in inboxes, once they are read
 HTTP_CONNECTIONS_MAX: Final = 8192
 HTTP_CONNECTIONS_SHARE: Final = 0.5  # of the descriptors that we may have
 HTTP_BACKLOG: Final = 128  # asyncio also tries so many accepts in a row
@@ -363,7 +364,7 @@ async def _upkeep(replica: "Replica") -> None:
     """Once a day: the weeks of output that begin, and those that are old; sign-ins that are."""
     from datetime import UTC, datetime, timedelta
 
-    from farhand_control_plane.db import partitions, sign_in_links, tokens
+    from farhand_control_plane.db import partitions, sessions, sign_in_links, tokens
 
     while True:
         async with replica.database.transaction() as tx:
@@ -386,3 +387,5 @@ async def _watch_lag() -> None:
         lag_s = time.monotonic() - before - LAG_PROBE_S
         if lag_s > LAG_LOGGED_S:
             log(LOGGER, "loop_lag", level=logging.WARNING, milliseconds=round(lag_s * 1000))
+        async with replica.database.transaction() as tx:
+            await sessions.forget_old_messages(tx, MESSAGES_KEPT_S)

@@ -74,12 +74,7 @@ class Journal:
         server not to offer anything again that it has ever offered under the old one.
         """
         image = read_journal(path)
-        oldest = (_now_ms() if now_ms is None else now_ms) - _KEEP_MS
-        entries = {
-            attempt_id: entry
-            for attempt_id, entry in image.entries.items()
-            if entry.state is EntryState.JOURNALLED or entry.at_ms >= oldest
-        }
+        entries = _kept(image.entries, _now_ms() if now_ms is None else now_ms)
         journal_id, size = image.journal_id, image.good_bytes
         rewrite = not journal_id or image.damaged or len(entries) < len(image.entries)
         if image.damaged or not journal_id:
@@ -198,6 +193,8 @@ class Journal:
         if len(starts) == 1 and not compact:
             self._settle(batch, self._write(content, None))
         else:
+            if compact:  # also what a daemon that runs for months remembers has an end
+                self.entries = _kept(self.entries, _now_ms())
             entries = list(self.entries.items()) if compact else None
             asyncio.get_running_loop().run_in_executor(
                 None, self._write, content, entries
@@ -265,6 +262,15 @@ class _Batch:
         receipts: list[tuple[bytes, Callable[[], None]]],
     ) -> None:
         self.starts, self.receipts = starts, receipts
+
+
+def _kept(entries: dict[str, JournalEntry], now_ms: int) -> dict[str, JournalEntry]:
+    """Return the entries without receipts and tombstones that are too old to be asked for."""
+    return {
+        attempt_id: entry
+        for attempt_id, entry in entries.items()
+        if entry.state is EntryState.JOURNALLED or entry.at_ms >= now_ms - _KEEP_MS
+    }
 
 
 def _append_to(path: Path) -> int:

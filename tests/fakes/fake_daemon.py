@@ -157,6 +157,8 @@ class FakeMachine:
     starts: list[str] = field(default_factory=list)  # attempt ids, in the order of their starts
     tombstones: set[str] = field(default_factory=set)
     behaviour: Behaviour = echo
+    refuses_as: str = ""  # a reason code: every offer is denied with it
+    refusals: list[str] = field(default_factory=list)  # attempt ids, one for each denied offer
     concurrency: int = 4
     allow_inferred: bool = False
     labels: tuple[tuple[str, str], ...] = ()
@@ -429,6 +431,9 @@ class FakeDaemon:
         if known is not None:
             self._restore(known)
             return
+        if machine.refuses_as:
+            self._refuse(offer)
+            return
         job = Job(offer.attempt_id, offer, codec.decode_spec(offer.spec), daemon=self)
         machine.jobs[offer.attempt_id] = job
         machine.starts.append(offer.attempt_id)
@@ -438,6 +443,28 @@ class FakeDaemon:
         task = asyncio.create_task(machine.behaviour(job))
         self._jobs.add(task)
         task.add_done_callback(self._jobs.discard)
+
+    def _refuse(self, offer: Offer) -> None:
+        code = self.machine.refuses_as
+        self.machine.refusals.append(offer.attempt_id)
+        self.link.decision(
+            Decision(
+                attempt_id=offer.attempt_id,
+                verdict=Verdict.DENY,
+                plan_hash=b"",
+                tier=offer.tier,
+                reason_code=code,
+                message=f"cannot start: {code}",
+            )
+        )
+        result = CommandResult(
+            reason=ExitReason.REFUSED, error_code=code, error=f"cannot start: {code}"
+        )
+        self.link.finished(
+            Result(
+                attempt_id=offer.attempt_id, result=result, result_hash=codec.result_hash(result)
+            )
+        )
 
     def _cancel(self, attempt_id: str, reason: str) -> None:
         job = self.machine.jobs.get(attempt_id)

@@ -7,19 +7,31 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from farhand_control_plane.db import command_views, commands, enrolment
+from psycopg.types.json import Jsonb
+
+from farhand_control_plane.db import command_stops, command_views, commands, enrolment, sessions
 from farhand_control_plane.db.bootstrap import Bootstrap
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.domain.words import SessionKind
 from farhand_control_plane.machines.execs import ExecRequest
 from farhand_control_plane.machines.following import Chunk
 from farhand_control_plane.machines.service import MachineService, MachineSettings
 from farhand_shared.command import TERMINAL, Argv, CommandSpec
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind
-from farhand_shared.ids import AttemptId, CommandId, MachineId, ReplicaId, new_id
-from tests.fakes.fake_daemon import FakeDaemon, FakeMachine, enrol
+from farhand_shared.ids import (
+    AttemptId,
+    CommandId,
+    MachineId,
+    ReplicaId,
+    SessionId,
+    TicketId,
+    new_id,
+)
+from tests.fakes.fake_daemon import FakeDaemon, FakeMachine, enrol, hold
 
 KEY = secrets.token_bytes(32)
+DAY_S = 24 * 3600
 Until = Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
@@ -56,6 +68,25 @@ async def collect(frames: AsyncIterator[Chunk], seen: Seen | None = None) -> See
         seen.frames += decoder.feed(chunk)
     decoder.close()
     return seen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """The ids of a ticket that was made for a test."""
+
+    ticket_id: TicketId
+    session_id: SessionId
+    mandate_id: str
+
+    def asks(self, number: int) -> dict[str, Any]:
+        """Return what makes ``Lab.enqueue`` the ticket's ``number``-th command."""
+        return {
+            "ticket_id": self.ticket_id,
+            "session_id": self.session_id,
+            "item_seq": number,
+            "call_index": 0,
+            "mandate_hash": _MANDATE_HASH,
+        }
 
 
 class Lab:
@@ -180,6 +211,55 @@ class Lab:
                 ),
             )
 
+    async def stop(self, command_id: str, reason: str = "cancel") -> int:
+        """Ask for a command's end; returns how many were open."""
+        async with self.database.transaction() as tx:
+            return await command_stops.request_stop(
+                tx, self.instance.instance_id, command_id=CommandId(command_id), reason=reason
+            )
+
+    async def shift_clock(self, seconds: float) -> None:
+        """Set the database's clock this far ahead of the real one."""
+        await self.sql("update schema_record set clock_shift_ms = %s", round(seconds * 1000))
+
+    async def ticket(self) -> Ticket:
+        """Insert a ticket with its mandate and session, as an accepted Eval does."""
+        return await make_ticket(self)
+
+    @asynccontextmanager
+    async def left_running(self) -> AsyncIterator[tuple[FakeMachine, commands.Enqueued]]:
+        """Give a machine and the command that runs on it; its daemon has died."""
+        replica = await self.replica()
+        machine = await self.machine(replica)
+        machine.behaviour = hold
+        async with self.daemon(machine, replica) as daemon:
+            queued = await self.enqueue(machine, "long")
+            await self.sees(lambda: machine.starts)
+            await daemon.die()
+            yield machine, queued
+
+    async def is_in(self, state: str, command_id: str) -> None:
+        """Wait until a command is in this state."""
+
+        async def look() -> bool:
+            return (await self.view(command_id)).state == state
+
+        await self.until(look)
+
+    @asynccontextmanager
+    async def offered_to_nobody(
+        self, *argv: str, **more: Any
+    ) -> AsyncIterator[tuple[FakeMachine, commands.Enqueued]]:
+        """Give a machine that is away and a command whose offer was lost on its way there."""
+        replica = await self.replica()
+        machine = await self.machine(replica)
+        async with self.daemon(machine, replica) as daemon:
+            daemon.deaf = True
+            queued = await self.enqueue(machine, *argv, **more)
+            await self.is_in("offered", queued.command_id)
+            await daemon.die()
+            yield machine, queued
+
     async def view(self, command_id: str) -> command_views.CommandView:
         async with self.database.transaction() as tx:
             view = await command_views.get(tx, self.instance.instance_id, CommandId(command_id))
@@ -200,3 +280,62 @@ class Lab:
         async with self.database.transaction() as tx:
             cursor = await tx.execute(statement, arguments)
             return await cursor.fetchall() if cursor.description else []
+
+
+_MANDATE_HASH = b"\x01"
+
+
+async def make_ticket(lab: Lab) -> Ticket:
+    """Insert a ticket with its mandate and session, as an accepted Eval does."""
+    ids = {name: new_id() for name in ("thread", "eval", "ticket", "mandate")}
+    instance = lab.instance
+    await lab.sql(
+        """
+        insert into threads (instance_id, thread_id, source_id, external_key)
+        values (%s, %s, %s, %s)
+        """,
+        instance.instance_id,
+        ids["thread"],
+        instance.chat_source_id,
+        ids["thread"],
+    )
+    await lab.sql(
+        """
+        insert into evals (instance_id, eval_id, thread_id, state, strength, policy_version,
+                           last_seq_seen, verdict)
+        values (%s, %s, %s, 'closed', 'explicit', 1, 1, 'accept')
+        """,
+        instance.instance_id,
+        ids["eval"],
+        ids["thread"],
+    )
+    await lab.sql(
+        """
+        insert into tickets (instance_id, ticket_id, eval_id, title, request, requester_member_id)
+        values (%s, %s, %s, 'T', 'do it', %s)
+        """,
+        instance.instance_id,
+        ids["ticket"],
+        ids["eval"],
+        instance.owner_member_id,
+    )
+    await lab.sql(
+        """
+        insert into mandates (instance_id, mandate_id, ticket_id, eval_id, policy_version, scope,
+                              mandate_hash, granted_by_member_id, valid_until)
+        values (%s, %s, %s, %s, 1, %s, %s, %s, farhand_now() + interval '1 day')
+        """,
+        instance.instance_id,
+        ids["mandate"],
+        ids["ticket"],
+        ids["eval"],
+        Jsonb({"actions": ["run_command"], "machines": "owned", "tier_max": 5}),
+        _MANDATE_HASH,
+        instance.owner_member_id,
+    )
+    ticket_id = TicketId(ids["ticket"])
+    async with lab.database.transaction() as tx:
+        session_id = await sessions.create(
+            tx, instance.instance_id, SessionKind.WORKER, ticket_id=ticket_id
+        )
+    return Ticket(ticket_id=ticket_id, session_id=session_id, mandate_id=ids["mandate"])

@@ -5,6 +5,8 @@ from farhand_control_plane.db import file_calls, output
 from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.words import MachineKind
+from farhand_control_plane.domain.plain_output import plain
 from farhand_control_plane.llm.blocks import render
 from farhand_shared.command import TERMINAL, shell_exit_status
 from farhand_shared.ids import CommandId, InstanceId
@@ -84,13 +86,13 @@ async def command(tx: Tx, instance_id: InstanceId, view: CommandView) -> str:
 
 async def _output(tx: Tx, instance_id: InstanceId, view: CommandView, stream: Stream) -> str:
     shown = await output.head_tail(tx, instance_id, view.attempt_id, stream, HEAD_BYTES, TAIL_BYTES)
-    text = shown.head.decode("utf-8", "replace")
+    text = plain(shown.head.decode("utf-8", "replace"))
     if shown.tail:
         text += (
             f"\n[… {shown.omitted:,} bytes left out; read_output(command_id, "
             f"stream={stream.value}, offset={len(shown.head)}) goes on here …]\n"
         )
-        text += shown.tail.decode("utf-8", "replace")
+        text += plain(shown.tail.decode("utf-8", "replace"))
     elif shown.omitted:
         text += f"\n[… {shown.omitted:,} bytes were not kept …]"
     return text

@@ -28,6 +28,8 @@ from farhand_control_plane.db import (
 from farhand_control_plane.db.intake import TriggerView
 from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.environments import Offer
+from farhand_control_plane.domain.plain_output import plain
 from farhand_control_plane.domain.words import QuestionState, ReportKind
 from farhand_control_plane.engine.contract import (
     InboxMessage,
@@ -263,7 +265,7 @@ async def _read_output(site: CallSite, args: ReadOutput) -> Outcome:
     return ToolDone(
         content=render(
             "output",
-            data.decode("utf-8", "replace"),
+            plain(data.decode("utf-8", "replace")),
             command_id=args.command_id,
             stream=args.stream,
             offset=args.offset,

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from farhand_control_plane.db.command_views import CommandView
+from farhand_control_plane.db.command_views import Because, CommandView
 from farhand_control_plane.db.enrolment import CodeView
 from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.output import OutputView
@@ -100,6 +100,12 @@ class Machine(BaseModel):
 def machine(view: MachineView) -> Machine:
     facts = {name: _text(value) for name, value in view.facts.items()}
     return Machine(
+    queued_since: datetime | None = Field(
+        description="when the oldest of them was asked for; null: nothing is queued"
+    )
+    queued_until: datetime | None = Field(
+        description="when the first of them will not start any more"
+    )
         id=view.machine_id,
         name=view.name,
         status=view.status,
@@ -125,6 +131,8 @@ def _text(value: Any) -> Any:
     """Return a fact as JSON carries it: paths of a machine need not be text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
+        queued_since=view.queued_since,
+        queued_until=view.queued_until,
     if isinstance(value, dict):
         return {_text(name): _text(inner) for name, inner in value.items()}
     return [_text(inner) for inner in value] if isinstance(value, list) else value
@@ -230,7 +238,10 @@ class Command(BaseModel):
     started_at: datetime | None
     ended_at: datetime | None
     start_expires_at: datetime = Field(description="it never starts after this")
-    waiting: bool = Field(description="queued, and its machine is offline: it starts by itself")
+    waiting: bool = Field(
+        description="queued, and its machine is offline or paused: it starts by itself later"
+    )
+    waiting_because: Because | None = Field(description="null: it does not wait for its machine")
     machine_seen_at: datetime | None = Field(description="null: never")
     stdout_bytes: int
     stderr_bytes: int
@@ -264,7 +275,8 @@ def command_fields(view: CommandView) -> dict[str, Any]:
         "started_at": view.started_at,
         "ended_at": view.ended_at,
         "start_expires_at": view.start_expires_at,
-        "waiting": view.state is AttemptState.QUEUED and not view.machine_online,
+        "waiting": view.waits_because is not None,
+        "waiting_because": view.waits_because,
         "machine_seen_at": view.machine_seen_at,
         "stdout_bytes": view.stdout_stored,
         "stderr_bytes": view.stderr_stored,

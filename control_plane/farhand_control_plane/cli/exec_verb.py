@@ -214,21 +214,22 @@ class _Run:
             return
         if self._away:
             self._say_back()
-        if state.get("state") != "queued" or state.get("online") or not self._body.wait_offline:
+        if state.get("state") != "queued" or not self._body.wait_offline:
             return
-        seen = state.get("since")
-        last = f", last seen {_local_time(seen)}" if seen else ""
-        _say(
-            f"{state['waiting_for']} is offline{last}; waiting for it until "
-            f"{_local_time(state['until'])} (Ctrl-C gives up)"
-        )
+        until = f"until {_near(state['until'])} (Ctrl-C gives up)"
+        if state.get("paused"):
+            _say(f"{state['waiting_for']} is paused; waiting for it to be resumed, {until}")
+        elif not state.get("online"):
+            seen = state.get("since")
+            last = f", last seen {_near(seen)}" if seen else ""
+            _say(f"{state['waiting_for']} is offline{last}; waiting for it {until}")
 
     def _say_away(self, state: dict[str, Any]) -> None:  # as the frame has it
         if self._away:
             return
         self._away = state["machine"]
         seen = state.get("since")
-        last = f", last heard {_local_time(seen)}" if seen else ""
+        last = f", last heard {_near(seen)}" if seen else ""
         if self._interrupted_by:
             outcome = "the command is stopped when it is back (Ctrl-C again does not wait for that)"
         elif state["state"] in ("started", "stopping"):
@@ -263,11 +264,10 @@ class _Run:
             _say(f"cannot stop command {self._command_id}: {error}")
 
 
-def _local_time(moment: str) -> str:
-    """Return a moment of the API in this computer's own time."""
-    from datetime import datetime  # seldom needed, and the path is hot
+def _near(moment: str) -> str:
+    from farhand_control_plane.client.moments import near  # seldom needed, and the path is hot
 
-    return datetime.fromisoformat(moment).astimezone().strftime("%Y-%m-%d %H:%M")
+    return near(moment)
 
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:

@@ -9,11 +9,13 @@ import typer
 from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import api, asks_yes, note, show, show_json, table, when
 from farhand_control_plane.client.api import Api, segment
+from farhand_control_plane.client.moments import span, waiting
 from farhand_shared.errors import InvalidInput, NotAllowed, Unavailable
 
 app = group("See, add, choose, change and revoke machines.")
 
 _ASK_EVERY_S: Final = 1.0
+_COMMANDS_SHOWN: Final = 20  # of a machine, the newest ones that have not ended
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -39,7 +41,7 @@ def list_(
                 one["presence"],
                 one["trust_level"],
                 str(one["running"]),
-                str(one["queued"]),
+                _queued(one),
                 when(one["seen_at"]),
                 one["id"],
             )
@@ -52,7 +54,8 @@ def list_(
 @app.command("show", cls=Verb)
 def show_one(machine: Name, as_json: Json = False) -> None:
     """Show one machine."""
-    one = api().get(f"/v1/machines/{segment(machine)}")
+    server = api()
+    one = server.get(f"/v1/machines/{segment(machine)}")
     if as_json:
         show_json(one)
         return
@@ -65,11 +68,24 @@ def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
     lines = [
         ("name", one["name"]),
         ("id", one["id"]),
+    page = server.get("/v1/commands", machine_id=one["id"], open=True, limit=_COMMANDS_SHOWN)
+    for command in reversed(page["items"]):  # the oldest first: in this order they start
+        show(f"{'command':13} {command['title']}  [{waiting(command) or command['state']}]")
+    if page["next_cursor"]:
+        show(f"{'':13} and older ones")
+
+
+def _queued(one: dict[str, Any]) -> str:  # one: JSON
+    """Return how many commands wait there; of a machine that takes none, also how long."""
+    takes_work = one["presence"] == "online" and one["status"] == "active"
+    if not one["queued"] or takes_work:
+        return str(one["queued"])
+    return f"{one['queued']} {span(one['queued_since'], one['queued_until'])}"
         ("status", one["status"]),
         ("presence", f"{one['presence']}, seen {when(one['seen_at'])}"),
         ("trust level", f"{one['trust_level']} (chosen by: {one['chosen_by'] or 'nobody'})"),
         ("runs", f"{inferred}; {one['concurrency']} commands at once"),
-        ("now", f"{one['running']} running, {one['queued']} queued"),
+        ("now", f"{one['running']} running, {_queued(one)} queued"),
         ("daemon", f"{one['daemon_version']} (capability {one['capability']})"),
         ("since", when(one["created_at"])),
     ]

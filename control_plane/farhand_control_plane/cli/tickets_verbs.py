@@ -9,8 +9,10 @@ from farhand_control_plane.cli.session import api, note, show, show_json, table,
 from farhand_control_plane.client.api import Api, segment
 from farhand_control_plane.client.conversation import how_to_answer, options_of, short
 from farhand_control_plane.client.events import Event, events
+from farhand_control_plane.client.moments import waiting
 from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
+from farhand_control_plane.domain.plain_output import plain
 from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.domain.words import Stage
 from farhand_control_plane.own_program import farhand
@@ -135,9 +137,11 @@ def show_one(ticket: Id, as_json: Json = False) -> None:
 
 
 def _how(command: dict[str, Any]) -> str:  # command: JSON
-    """Return how a command stands: its state, and its exit status where that is the news."""
+    """Return how a command stands: what it waits for, its exit status, or else its state."""
     status = command["exit_status"]
-    return str(command["state"]) if status is None else f"exit {status}"
+    if status is not None:
+        return f"exit {status}"
+    return waiting(command) or str(command["state"])
 
 
 def _show_stream(stream: dict[str, Any], name: str) -> None:  # stream: JSON
@@ -147,7 +151,7 @@ def _show_stream(stream: dict[str, Any], name: str) -> None:  # stream: JSON
     if name != "stdout":
         show(f"  {name}:")
     for part, omitted in ((stream["head"], stream["omitted_bytes"]), (stream["tail"], 0)):
-        for line in part.splitlines():
+        for line in plain(part).splitlines():
             show(f"    {line}")
         if omitted:
             kept = f"{farhand()} tickets watch shows what was kept"
@@ -226,7 +230,8 @@ def _line(event: Event) -> str:
         case "command_started":
             return f"{at} {who}{payload['machine']}: running {payload['title']}"
         case "command_waiting":
-            return f"{at} {who}waits for {payload['machine']}, which is offline"
+            because = payload.get("because", "offline")
+            return f"{at} {who}waits for {payload['machine']}, which is {because}"
         case "command_ended":
             status = payload.get("exit_status")
             how = end_words(payload["state"]) if status is None else f"exit {status}"

@@ -169,7 +169,8 @@ class Following:
             case "command_waiting":
                 self.under_way.set()
                 if shows:
-                    self._screen.progress(f"waiting for {payload['machine']}, which is offline")
+                    because = payload.get("because", "offline")
+                    self._screen.progress(f"waiting for {payload['machine']}, which is {because}")
             case "command_ended":
                 return self._command_ended(event, shows=shows)
             case "question_asked" if "command_id" in payload:

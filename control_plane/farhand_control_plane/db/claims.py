@@ -87,9 +87,9 @@ async def claim_next(
                    join commands oc on oc.instance_id = o.instance_id
                                    and oc.command_id = o.command_id
                   where o.instance_id = a.instance_id and o.machine_id = a.machine_id
-                    and oc.supersede_key = c.supersede_key and o.attempt_id < a.attempt_id
-                    and o.state in ('queued', 'offered', 'awaiting_owner', 'journalled',
-                                    'started', 'stopping')))
+                    and oc.supersede_key = c.supersede_key and o.attempt_id <> a.attempt_id
+                    and o.state in ('offered', 'awaiting_owner', 'journalled', 'started',
+                                    'stopping')))
          order by a.queued_at, a.attempt_id
          limit 1
            for update of a skip locked
@@ -192,19 +192,29 @@ class Leftover:
 
 
 async def leftovers(
-    connection: Tx, link: HeldLink, attempt_ids: Sequence[AttemptId]
+    connection: Tx, link: HeldLink, attempt_ids: Sequence[AttemptId] | None
 ) -> list[Leftover]:
-    """Return those of the machine's attempts that are over provisionally and are to be ended."""
+    """Return those of these attempts that are over provisionally and are to be ended.
+
+    None: of all that the machine ever had.
+    """
     cursor = await connection.execute(
         """
         select attempt_id, stop_reason as reason, result_hash
           from attempts
-         where instance_id = %s and machine_id = %s and attempt_id = any(%s::uuid[])
+         where instance_id = %s and machine_id = %s
+           and (%s or attempt_id = any(%s::uuid[]))
            and state in ('lost', 'indeterminate') and reason is distinct from 'revoked'
            and stop_reason is not null and ended_at > farhand_now() - make_interval(days => %s)
          order by attempt_id
         """,
-        (link.instance_id, link.machine_id, list(attempt_ids), _LEFTOVER_DAYS),
+        (
+            link.instance_id,
+            link.machine_id,
+            attempt_ids is None,
+            list(attempt_ids or ()),
+            _LEFTOVER_DAYS,
+        ),
     )
     return [Leftover(**row) for row in await cursor.fetchall()]
 

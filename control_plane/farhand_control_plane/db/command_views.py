@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, LiteralString
+from typing import Any, Final, Literal, LiteralString
 
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
@@ -17,6 +17,16 @@ from farhand_shared.ids import (
     SessionId,
     TicketId,
 )
+
+# Why queued work does not start by itself within moments.
+Because = Literal["offline", "paused"]
+
+
+def waits_because(*, online: bool, paused: bool) -> Because | None:
+    """Say what queued work waits for; a paused machine needs a person, so that counts first."""
+    if paused:
+        return "paused"
+    return None if online else "offline"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +51,17 @@ class CommandView:
     ended_at: datetime | None
     start_expires_at: datetime
     machine_online: bool
+    machine_paused: bool
     machine_seen_at: datetime | None
     stdout_stored: int
     stderr_stored: int
+
+    @property
+    def waits_because(self) -> Because | None:
+        """Why it waits for its machine; None when it does not."""
+        if self.state is not AttemptState.QUEUED:
+            return None
+        return waits_because(online=self.machine_online, paused=self.machine_paused)
 
 
 async def get(tx: Tx, instance_id: InstanceId, command_id: CommandId) -> CommandView | None:
@@ -114,8 +132,8 @@ _SELECT: Final[LiteralString] = f"""
     select c.command_id, a.attempt_id, c.machine_id, m.name as machine_name,
            c.requester_member_id, c.ticket_id, c.session_id, c.title, a.state, a.stop_reason,
            a.reason, a.error, a.result, a.queued_at, a.started_at, a.ended_at, c.start_expires_at,
-           {ONLINE} as machine_online, m.seen_at as machine_seen_at, a.stdout_stored,
-           a.stderr_stored
+           {ONLINE} as machine_online, m.status = 'paused' as machine_paused,
+           m.seen_at as machine_seen_at, a.stdout_stored, a.stderr_stored
       from commands c
       join attempts a on a.instance_id = c.instance_id and a.command_id = c.command_id
       join machines m on m.instance_id = c.instance_id and m.machine_id = c.machine_id

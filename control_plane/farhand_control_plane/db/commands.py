@@ -10,6 +10,7 @@ from typing import Any, Final
 from farhand_control_plane.db import events
 from farhand_control_plane.db.command_end import EndedCommand, announce
 from farhand_control_plane.db.command_stops import supersede
+from farhand_control_plane.db.command_views import waits_because
 from farhand_control_plane.db.listen import COMMANDS
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
@@ -89,8 +90,12 @@ async def enqueue(tx: Tx, command: NewCommand) -> Enqueued:
         )
     await tx.execute("select pg_notify(%s, %s)", (COMMANDS, command.machine_id))
     await announce(tx, ended)
-    if command.ticket_id is not None and not machine["online"]:
+    because = waits_because(
+        online=machine["online"], paused=machine["status"] == MachineStatus.PAUSED
+    )
+    if command.ticket_id is not None and because is not None:
         seen_at: datetime | None = machine["seen_at"]
+        until = await _start_expires_at(tx, command.instance_id, enqueued.command_id)
         await events.emit(
             tx,
             command.instance_id,
@@ -100,11 +105,22 @@ async def enqueue(tx: Tx, command: NewCommand) -> Enqueued:
             payload={
                 "command_id": enqueued.command_id,
                 "machine": machine["name"],
+                "because": because,
                 "since": None if seen_at is None else seen_at.isoformat(),
-                "until": machine["until"].isoformat(),
+                "until": until.isoformat(),
             },
         )
     return enqueued
+
+
+async def _start_expires_at(tx: Tx, instance_id: InstanceId, command_id: CommandId) -> datetime:
+    cursor = await tx.execute(
+        "select start_expires_at from commands where instance_id = %s and command_id = %s",
+        (instance_id, command_id),
+    )
+    (row,) = await cursor.fetchall()
+    moment: datetime = row["start_expires_at"]
+    return moment
 
 
 def title_of(text: str) -> str:
@@ -116,15 +132,14 @@ def title_of(text: str) -> str:
 async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
     cursor = await tx.execute(
         f"""
-        select m.name, m.status, m.owner_member_id, m.seen_at, {ONLINE} as online,
-               farhand_now() + make_interval(secs => %s) as until
+        select m.name, m.kind, m.status, m.owner_member_id, m.seen_at, {ONLINE} as online
           from machines m
           left join machine_connections l
                  on l.instance_id = m.instance_id and l.machine_id = m.machine_id
          where m.instance_id = %s and m.machine_id = %s
            for key share of m
         """,  # noqa: S608 - constants of ours only
-        (command.start_within_ms / 1000, command.instance_id, command.machine_id),
+        (command.instance_id, command.machine_id),
     )
     machine = await cursor.fetchone()
     if machine is None or machine["status"] == MachineStatus.REVOKED:

@@ -50,6 +50,8 @@ class MachineView:
 
 
 async def list_all(
+    queued_since: datetime | None  # of the oldest queued one; None: nothing is queued
+    queued_until: datetime | None  # when the first of them expires
     tx: Tx, instance_id: InstanceId, *, with_revoked: bool = False
 ) -> list[MachineView]:
     """Return the instance's machines by name."""
@@ -200,15 +202,18 @@ async def end_commands(tx: Tx, instance_id: InstanceId, machine_id: MachineId, n
 
 
 _SELECT: Final[LiteralString] = f"""
-    select m.machine_id, m.name, m.owner_member_id, m.status, {ONLINE} as online, m.trust_level,
-           m.chosen_by, m.allow_inferred, m.concurrency, m.labels, m.facts, m.words,
-           m.daemon_version, m.capability, m.created_at, m.seen_at, open.running, open.queued
+    select m.machine_id, m.name, m.kind, e.ticket_id as for_ticket_id, m.owner_member_id, m.status,
+           {ONLINE} as online, m.trust_level, m.chosen_by, m.allow_inferred, m.concurrency,
+           m.labels, m.facts, m.words, m.daemon_version, m.capability, m.created_at, m.seen_at,
+           open.running, open.queued, open.queued_since, open.queued_until
       from machines m
       left join machine_connections l
              on l.instance_id = m.instance_id and l.machine_id = m.machine_id
       left join lateral (
              select count(*) filter (where a.state <> 'queued') as running,
-                    count(*) filter (where a.state = 'queued') as queued
+                    count(*) filter (where a.state = 'queued') as queued,
+                    min(a.queued_at) filter (where a.state = 'queued') as queued_since,
+                    min(c.start_expires_at) filter (where a.state = 'queued') as queued_until
                from attempts a
               where a.instance_id = m.instance_id and a.machine_id = m.machine_id
                 and a.state in ('queued', 'offered', 'awaiting_owner', 'journalled', 'started',
@@ -218,6 +223,8 @@ _SELECT: Final[LiteralString] = f"""
 
 
 def _view(row: dict[str, Any]) -> MachineView:
+      left join environments e
+             on e.instance_id = m.instance_id and e.machine_id = m.machine_id
     facts = dict(row["facts"])
     labels = {**row["labels"], **facts.pop("labels", {})}
     return MachineView(
@@ -228,6 +235,7 @@ def _view(row: dict[str, Any]) -> MachineView:
         presence=Presence.ONLINE if row["online"] else Presence.OFFLINE,
         trust_level=row["trust_level"],
         chosen_by=row["chosen_by"],
+               join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
         allow_inferred=row["allow_inferred"],
         concurrency=row["concurrency"],
         facts=facts,
@@ -240,3 +248,5 @@ def _view(row: dict[str, Any]) -> MachineView:
         running=row["running"],
         queued=row["queued"],
     )
+        queued_since=row["queued_since"],
+        queued_until=row["queued_until"],

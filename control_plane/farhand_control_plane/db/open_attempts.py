@@ -21,21 +21,31 @@ class HeldAttempt:
 
 
 async def of_machine(tx: Tx, link: HeldLink, live_ids: Sequence[str]) -> list[HeldAttempt]:
-    """Return what a new link must reconcile: all that is open or provisional, and ``live_ids``."""
+    """Return what a new link must reconcile: what is open, and ``live_ids``.
+
+    A machine has many attempts behind it, so each of the two is found by an index of its own.
+    """
     cursor = await tx.execute(
         """
+        with concerned as (
+          select attempt_id from attempts
+           where instance_id = %(instance_id)s and machine_id = %(machine_id)s
+             and state in ('offered', 'awaiting_owner', 'journalled', 'started', 'stopping')
+          union
+          select attempt_id from attempts
+           where instance_id = %(instance_id)s and attempt_id = any(%(live)s::uuid[])
+        )
         select a.attempt_id, a.command_id, c.session_id, c.ticket_id, c.title, a.state,
                c.input_digest, a.acknowledged_at is not null as acknowledged,
                a.started_at is not null as started, coalesce(a.journal_id, '') as journal_id,
                coalesce(a.journal_counter, 0) as journal_counter, a.stdout_stored,
                a.stderr_stored, a.result_hash, a.reason,
                coalesce(a.stop_reason, 'cancel') as stop_reason
-          from attempts a
+          from concerned
+          join attempts a on a.instance_id = %(instance_id)s
+                         and a.attempt_id = concerned.attempt_id
           join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
-         where a.instance_id = %(instance_id)s and a.machine_id = %(machine_id)s
-           and (a.state in ('offered', 'awaiting_owner', 'journalled', 'started', 'stopping',
-                            'lost', 'indeterminate')
-                or a.attempt_id = any(%(live)s::uuid[]))
+         where a.machine_id = %(machine_id)s
          order by a.attempt_id
         """,
         {

@@ -118,6 +118,27 @@ async def append(
     return row is not None and row["stored"] == 1
 
 
+async def forget_old_messages(tx: Tx, kept_s: float) -> int:
+    """Delete messages older than ``kept_s`` that nobody asks for again; return how many.
+
+    Those of sessions that ended that long ago, and what the resident Router has taken. A worker's
+    stay while it lives: what its ticket has read is known by them.
+    """
+    cursor = await tx.execute(
+        """
+        with cutoff as (select farhand_now() - make_interval(secs => %s) as at)
+        delete from inbox i
+         using sessions s, cutoff
+         where s.instance_id = i.instance_id and s.session_id = i.session_id
+           and i.created_at < cutoff.at
+           and (s.ended_at < cutoff.at
+                or (s.kind = 'router' and i.consumed_by_seq is not null))
+        """,
+        (kept_s,),
+    )
+    return cursor.rowcount
+
+
 async def end(tx: Tx, instance_id: InstanceId, session_id: SessionId) -> bool:
     """End a session for good; False when it had ended already.
 

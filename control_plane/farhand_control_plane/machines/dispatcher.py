@@ -18,14 +18,13 @@ from farhand_control_plane.db.pool import Database
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_control_plane.machines.news import AttemptNews
-from farhand_shared.command import PROVISIONAL
+from farhand_shared.command import AttemptState
 from farhand_shared.errors import Unavailable
 from farhand_shared.ids import AttemptId, MachineId
 from farhand_shared.reconcile import (
     Indeterminate,
     Outcome,
     Reoffer,
-    SendCancel,
     SendGone,
     reconcile,
 )
@@ -60,7 +59,7 @@ class Dispatcher:
             for link in self._hub.links():
                 self.kick(link)
         elif (link_ := self._hub.link(MachineId(machine_id))) is not None:
-            if attempt_id:
+            if attempt_id and link_.leftovers is not None:
                 link_.leftovers.add(AttemptId(attempt_id))
             self.kick(link_)
 
@@ -106,13 +105,18 @@ class Dispatcher:
             stopping = await claims.to_stop(connection, link.held, sent)
         for attempt_id, reason in stopping:
             link.cancel(attempt_id, reason)
-        if link.leftovers:
-            asked = list(link.leftovers)
-            async with self._database.autocommit() as connection:
-                found = await claims.leftovers(connection, link.held, asked)
+        if link.leftovers is None or link.leftovers:
+            asked, link.leftovers = link.leftovers, set()
+            try:
+                async with self._database.autocommit() as connection:
+                    found = await claims.leftovers(
+                        connection, link.held, None if asked is None else list(asked)
+                    )
+            except BaseException:
+                link.leftovers = None  # all of them at the next look
+                raise
             for leftover in found:
                 link.end_leftover(leftover.attempt_id, leftover.reason, leftover.result_hash)
-            link.leftovers.difference_update(asked)
 
     async def _claim_all(self, link: MachineLink) -> None:
         while link.is_open:
@@ -172,16 +176,23 @@ class Dispatcher:
             views=views,
             outcomes=outcomes,
         )
-        link.leftovers.update(
-            attempt.ref.attempt_id for attempt in held if attempt.view.state in PROVISIONAL
+        self._keep_live(
+            link,
+            outcomes,
+            recorded={view.attempt_id for view in views if view.result_hash},
+            stopping={view.attempt_id for view in views if view.state is AttemptState.STOPPING},
         )
-        self._keep_live(link, outcomes, {view.attempt_id for view in views if view.result_hash})
         for outcome in outcomes:
             if isinstance(outcome, Reoffer):
                 await self._offer_again(link, outcome)
 
     def _keep_live(
-        self, link: MachineLink, outcomes: Sequence[Outcome], recorded: set[str]
+        self,
+        link: MachineLink,
+        outcomes: Sequence[Outcome],
+        *,
+        recorded: set[str],
+        stopping: set[str],
     ) -> None:
         """Drop the runs of attempts that are over, show the others to followers."""
         live = {
@@ -197,7 +208,8 @@ class Dispatcher:
             run_ = link.runs.get(AttemptId(outcome.attempt_id))
             if run_ is None:
                 continue
-            run_.stop_sent = run_.stop_sent or isinstance(outcome, SendCancel)
+            # Also of one that has ended there before it could be told: its end frees the key.
+            run_.stop_sent = run_.stop_sent or outcome.attempt_id in stopping
             if not isinstance(outcome, Reoffer):
                 link.show_run(run_)
 

@@ -272,11 +272,12 @@ class Follower:
                     "state": view.state.value,
                     "waiting_for": view.machine_name,
                     "online": view.machine_online,
+                    "paused": view.machine_paused,
                     "since": None if seen is None else seen.isoformat(),
                     "until": view.start_expires_at.isoformat(),
                 }
                 frame = encode_json_frame(FrameKind.STATE, value)
-                return self._tell_state((view.state, view.machine_online), frame)
+                return self._tell_state((view.state, view.waits_because), frame)
             case AttemptState.STARTED | AttemptState.STOPPING:
                 return self._tell_state(_STARTED, _STARTED_FRAME)
             case _:

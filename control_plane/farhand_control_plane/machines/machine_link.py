@@ -58,7 +58,8 @@ class MachineLink:
         self.runs: dict[AttemptId, AttemptRun] = {}
         self.is_open = True
         self.has_backlog = False  # a look at the queue ended for want of a slot
-        self.leftovers: set[AttemptId] = set()  # over provisionally; to be asked whether to end
+        # Over provisionally, and perhaps wanted ended; None: all that the machine ever had.
+        self.leftovers: set[AttemptId] | None = None
         self.dispatching = False
         self.look_again = False
         self.renew_when_heard = False

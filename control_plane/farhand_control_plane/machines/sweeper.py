@@ -42,7 +42,7 @@ class Sweeper:
         round_ = 0
         while True:
             try:
-                await self.sweep(daily=round_ % DAILY_EVERY == 0)
+                await sweep(self._database, daily=round_ % DAILY_EVERY == 0)
                 if round_ % LOOK_EVERYWHERE_EVERY == 0:
                     await self._dispatcher.look_everywhere()
             except (FarhandError, DeadlockDetected) as error:
@@ -50,13 +50,14 @@ class Sweeper:
             round_ += 1
             await asyncio.sleep(self._expire_s)  # the interval itself
 
-    async def sweep(self, *, daily: bool = False) -> None:
-        """Do one round."""
-        async with self._database.transaction() as tx:
-            await claims.expire_queued(tx)
-        async with self._database.transaction() as tx:
-            await links.expire(tx)
-        if not daily:
-            return
-        async with self._database.transaction() as tx:
-            await attempts.give_up_unseen(tx, after_days=UNSEEN_DAYS)
+
+async def sweep(database: Database, *, daily: bool = False) -> None:
+    """Do one round."""
+    async with database.transaction() as tx:
+        await claims.expire_queued(tx)
+    async with database.transaction() as tx:
+        await links.expire(tx)
+    given_up = int(daily)
+    while given_up:  # batch by batch, each told before the next
+        async with database.transaction() as tx:
+            given_up = await attempts.give_up_unseen(tx, after_days=UNSEEN_DAYS)

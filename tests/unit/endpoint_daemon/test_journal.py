@@ -210,6 +210,25 @@ async def test_old_receipts_go_and_open_starts_stay(path: Path) -> None:
     assert set(read_journal(path).entries) == {"open"}
 
 
+async def test_old_receipts_go_while_a_daemon_runs_for_months(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("farhand_daemon.journal._COMPACT_BYTES", 2_000)
+    journal = Journal.open(path)
+    await recorded(journal.record_start, "open", DIGEST)
+    await recorded(journal.record_start, "old", DIGEST)
+    journal.record_receipt("old", b"hash", lambda: None)
+    later_ms = journal.entries["old"].at_ms + 31 * DAY_MS
+    monkeypatch.setattr("farhand_daemon.journal._now_ms", lambda: later_ms)
+    for n in range(30):
+        await recorded(journal.record_start, f"new{n}", DIGEST)
+        journal.record_receipt(f"new{n}", b"hash", lambda: None)
+    assert {"open", "new0", "new29"} <= set(journal.entries)
+    assert "old" not in journal.entries
+    await journal.close()
+    assert set(read_journal(path).entries) == set(journal.entries)
+
+
 async def test_compaction_keeps_every_fact(path: Path) -> None:
     journal = Journal.open(path)
     await recorded(journal.record_start, "a", DIGEST)

@@ -87,6 +87,106 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/updates/channels/{channel}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Newest
+         * @description Give the newest release of a channel: its manifest with the signatures.
+         */
+        get: operations["newest_updates_channels__channel__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/updates/files/{sha256}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * File
+         * @description Give a file of a release by its hash.
+         */
+        get: operations["file_updates_files__sha256__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/updates/index/{project}/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Project
+         * @description List the wheels of a dependency that releases name, as package indexes do.
+         */
+        get: operations["project_updates_index__project___get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/updates/index/{project}/{file}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Wheel
+         * @description Give such a wheel.
+         */
+        get: operations["wheel_updates_index__project___file__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/updates/versions/{version}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Version
+         * @description Give the release of a version.
+         */
+        get: operations["version_updates_versions__version__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/attempts/{attempt_id}/output": {
         parameters: {
             query?: never;
@@ -191,6 +291,51 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/environments": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Environments
+         * @description List environments that are wanted, that are there, and that are being destroyed.
+         */
+        get: operations["list_environments_v1_environments_get"];
+        put?: never;
+        /**
+         * Make Environment
+         * @description Ask for an environment of the caller's own, for no ticket: it lives until it is destroyed,
+         *     or until its lifetime is over.
+         */
+        post: operations["make_environment_v1_environments_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/environments/{machine}/destroy": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Destroy Environment
+         * @description Have an environment destroyed, with everything in it; what runs there is ended.
+         */
+        post: operations["destroy_environment_v1_environments__machine__destroy_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/events": {
         parameters: {
             query?: never;
@@ -282,6 +427,26 @@ export interface paths {
          * @description Make a pending machine active: whoever made its code has compared the six words.
          */
         post: operations["confirm_machine_v1_machines__machine__confirm_post"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/machines/{machine}/files": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Do one operation on a machine's files and stream its answer
+         * @description A command like any other: recorded, resumed by its attempt's output, stopped, and it goes on when the client goes away. Standard output is the data: a file's bytes, or lines of JSON (stat, list, glob, search). Standard error is one line of JSON: facts, or, with exit code 1, {"error": {"code", "message", …}} with one of the codes not_found, not_a_file, not_a_folder, path_denied, changed, exists, too_big, no_match, several_matches, bad_pattern, bad_path, disk_full, permission_denied, not_regular, not_empty, cannot_resume, bad_content, busy, failed. A put takes its bytes as the command's input.
+         */
+        post: operations["files"];
         delete?: never;
         options?: never;
         head?: never;
@@ -460,6 +625,26 @@ export interface paths {
          * @description Tell who the caller is and what they may do.
          */
         get: operations["who_am_i_v1_me_get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/provisioners": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Provisioners
+         * @description List what can make environments, and which of them does.
+         */
+        get: operations["list_provisioners_v1_provisioners_get"];
         put?: never;
         post?: never;
         delete?: never;
@@ -904,6 +1089,13 @@ export interface components {
         /** CodeAsked */
         CodeAsked: {
             /**
+             * Kind
+             * @description managed: set up by root or an image, nobody sits there
+             * @default personal
+             * @enum {string}
+             */
+            kind: "personal" | "managed";
+            /**
              * Name
              * @description what to call the machine
              */
@@ -997,9 +1189,14 @@ export interface components {
             title: string;
             /**
              * Waiting
-             * @description queued, and its machine is offline: it starts by itself
+             * @description queued, and its machine is offline or paused: it starts by itself later
              */
             waiting: boolean;
+            /**
+             * Waiting Because
+             * @description null: it does not wait for its machine
+             */
+            waiting_because: ("offline" | "paused") | null;
         };
         /**
          * CommandResult
@@ -1087,10 +1284,76 @@ export interface components {
             title: string;
             /**
              * Waiting
-             * @description queued, and its machine is offline: it starts by itself
+             * @description queued, and its machine is offline or paused: it starts by itself later
              */
             waiting: boolean;
+            /**
+             * Waiting Because
+             * @description null: it does not wait for its machine
+             */
+            waiting_because: ("offline" | "paused") | null;
         };
+        /**
+         * Environment
+         * @description An environment is a machine too: ``machine_id`` is its id among machines.
+         */
+        Environment: {
+            /**
+             * Created At
+             * Format: date-time
+             */
+            created_at: string;
+            /**
+             * Error
+             * @description of the last try to make or destroy it; empty: none failed
+             */
+            error: string;
+            /**
+             * Expires At
+             * Format: date-time
+             * @description then it is destroyed, whatever it does
+             */
+            expires_at: string;
+            /** Machine Id */
+            machine_id: string;
+            /** Name */
+            name: string;
+            /** Provisioner */
+            provisioner: string;
+            /**
+             * Reason
+             * @description why it is destroyed; empty while it is not
+             */
+            reason: string;
+            /** Requester Member Id */
+            requester_member_id: string;
+            state: components["schemas"]["EnvironmentState"];
+            /**
+             * Ticket Id
+             * @description null: a person asked for it directly
+             */
+            ticket_id: string | null;
+        };
+        /** EnvironmentLimits */
+        EnvironmentLimits: {
+            /**
+             * Grace S
+             * @description how long one is kept after its ticket has closed
+             */
+            grace_s: number;
+            /** Lifetime S */
+            lifetime_s: number;
+            /** Per Instance */
+            per_instance: number;
+            /** Per Member */
+            per_member: number;
+        };
+        /**
+         * EnvironmentState
+         * @description Where an environment on demand stands. Intents are stored before anything is done.
+         * @enum {string}
+         */
+        EnvironmentState: "creating" | "ready" | "destroying" | "destroyed";
         /**
          * Event
          * @description One event of GET /v1/events: the JSON after `data:`; `seq` is its `id:` too.
@@ -1106,7 +1369,7 @@ export interface components {
             kind: components["schemas"]["EventKind"];
             /**
              * Payload
-             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command whose machine is offline; command_id, machine, since, until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_renamed: about a machine; machine (its new name), before · machine_labelled: about a machine; machine (its name), labels (those that people gave it) · machine_described: about a machine; machine (its name): it tells other facts, labels or limits than before · machine_paused: about a machine; machine (its name): nothing more starts there until it is resumed · machine_resumed: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
+             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command that waits for its machine; command_id, machine, because (offline or paused), since (when the machine was last heard), until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_renamed: about a machine; machine (its new name), before · machine_labelled: about a machine; machine (its name), labels (those that people gave it) · machine_described: about a machine; machine (its name): it tells other facts, labels or limits than before · machine_paused: about a machine; machine (its name): nothing more starts there until it is resumed · machine_resumed: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
              */
             payload: {
                 [key: string]: unknown;
@@ -1150,6 +1413,11 @@ export interface components {
              * @description the best one first
              */
             machines: components["schemas"]["MachineAnswer"][];
+            /**
+             * Makes
+             * @description the provisioner that would make a fresh environment for it; null: none does
+             */
+            makes: string | null;
             /**
              * Selector
              * @description as it was understood
@@ -1222,6 +1490,8 @@ export interface components {
             };
             /** Id */
             id: string;
+            /** @description personal, managed, or on_demand: an environment that a provisioner made */
+            kind: components["schemas"]["MachineKind"];
             /**
              * Labels
              * @description by name, an empty value where none was given; those of its own file win
@@ -1236,11 +1506,26 @@ export interface components {
             presence: components["schemas"]["Presence"];
             /** Queued */
             queued: number;
+            /**
+             * Queued Since
+             * @description when the oldest of them was asked for; null: nothing is queued
+             */
+            queued_since: string | null;
+            /**
+             * Queued Until
+             * @description when the first of them will not start any more
+             */
+            queued_until: string | null;
             /** Running */
             running: number;
             /** Seen At */
             seen_at: string | null;
             status: components["schemas"]["MachineStatus"];
+            /**
+             * Ticket Id
+             * @description of an environment: the ticket that it was made for, and goes with
+             */
+            ticket_id: string | null;
             /**
              * Trust Level
              * @description ask, workspace, trusted or off: what its own file says, and only that
@@ -1270,6 +1555,12 @@ export interface components {
              */
             reasons: string[];
         };
+        /**
+         * MachineKind
+         * @description How a machine came to be; set when its code is made, never by the machine.
+         * @enum {string}
+         */
+        MachineKind: "personal" | "managed" | "on_demand";
         /**
          * MachineStatus
          * @enum {string}
@@ -1327,10 +1618,24 @@ export interface components {
             /** Next Cursor */
             next_cursor?: string | null;
         };
+        /** Page[Environment] */
+        Page_Environment_: {
+            /** Items */
+            items: components["schemas"]["Environment"][];
+            /** Next Cursor */
+            next_cursor?: string | null;
+        };
         /** Page[Machine] */
         Page_Machine_: {
             /** Items */
             items: components["schemas"]["Machine"][];
+            /** Next Cursor */
+            next_cursor?: string | null;
+        };
+        /** Page[Provisioner] */
+        Page_Provisioner_: {
+            /** Items */
+            items: components["schemas"]["Provisioner"][];
             /** Next Cursor */
             next_cursor?: string | null;
         };
@@ -1360,6 +1665,30 @@ export interface components {
          * @enum {string}
          */
         Presence: "online" | "offline";
+        /** Provisioner */
+        Provisioner: {
+            /** About */
+            about: string;
+            /**
+             * Environments
+             * @description that it has made and that are not known to be gone
+             */
+            environments: number;
+            /**
+             * In Use
+             * @description FARHAND_PROVISIONER names it
+             */
+            in_use: boolean;
+            /** @description null: not in use */
+            limits: components["schemas"]["EnvironmentLimits"] | null;
+            /** Name */
+            name: string;
+            /**
+             * Package
+             * @description that it comes with
+             */
+            package: string;
+        };
         /** Question */
         Question: {
             /** Answer */
@@ -1898,6 +2227,154 @@ export interface operations {
             };
         };
     };
+    newest_updates_channels__channel__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                channel: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    file_updates_files__sha256__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                sha256: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    project_updates_index__project___get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    wheel_updates_index__project___file__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                file: string;
+                project: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    version_updates_versions__version__get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                version: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     follow_attempt: {
         parameters: {
             query?: {
@@ -1914,7 +2391,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows. */
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and seems to wait for somebody to type. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2101,6 +2578,95 @@ export interface operations {
             };
         };
     };
+    list_environments_v1_environments_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Environment_"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    make_environment_v1_environments_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Environment"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    destroy_environment_v1_environments__machine__destroy_post: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                machine: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Environment"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     stream_events_v1_events_get: {
         parameters: {
             query?: {
@@ -2153,6 +2719,12 @@ export interface operations {
                     env?: {
                         [key: string]: string;
                     };
+                    /** @description what it may use with all processes it starts; absent or 0: no limit but the machine's own */
+                    limits?: {
+                        memory_bytes?: number;
+                        open_files?: number;
+                        processes?: number;
+                    };
                     /** @description name or id */
                     machine: string;
                     /** @description one /bin/sh -c string; bytes as UTF-8 text; a byte that is not UTF-8 is the lone surrogate U+DC80 to U+DCFF, written as its escape */
@@ -2171,7 +2743,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows. */
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and seems to wait for somebody to type. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2194,6 +2766,8 @@ export interface operations {
     list_machines_v1_machines_get: {
         parameters: {
             query?: {
+                /** @description list environments that are being made too: nobody confirms these */
+                coming?: boolean;
                 /** @description list revoked ones too */
                 revoked?: boolean;
             };
@@ -2276,6 +2850,166 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Machine"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    files: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name or id */
+                machine: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description list, glob: only what comes after this name */
+                    after?: string;
+                    /** @description after, when it is not UTF-8 */
+                    after_base64?: string;
+                    /**
+                     * @description glob, search: also .git and what .gitignore files leave out
+                     * @default false
+                     */
+                    all?: boolean;
+                    /** @description write: the whole file */
+                    content?: string;
+                    /** @description content, when it is not UTF-8 */
+                    content_base64?: string;
+                    /** @description absent: the machine's first root */
+                    cwd?: string;
+                    /** @description cwd, when it is not UTF-8 */
+                    cwd_base64?: string;
+                    /** @description edit: in their order; all of them or none */
+                    edits?: {
+                        /** @default false */
+                        all?: boolean;
+                        /** @description what takes its place */
+                        new?: string;
+                        /** @description new, when it is not UTF-8 */
+                        new_base64?: string;
+                        /** @description must be there exactly once, unless all */
+                        old?: string;
+                        /** @description old, when it is not UTF-8 */
+                        old_base64?: string;
+                    }[];
+                    /**
+                     * @description write, put: what must be there: any, absent, or the SHA-256 of a file
+                     * @default any
+                     */
+                    expect?: string;
+                    /** @description edit, remove: another content is refused as changed */
+                    expected_sha256?: string;
+                    /**
+                     * @description search: the pattern is plain text
+                     * @default false
+                     */
+                    fixed?: boolean;
+                    /** @description read: another version is refused as changed */
+                    if_version?: string;
+                    /**
+                     * @description search: capital letters are no others
+                     * @default false
+                     */
+                    ignore_case?: boolean;
+                    /** @description search: only in files that fit one of these */
+                    include?: string[];
+                    /**
+                     * @description read: how many bytes; 0 means to the end
+                     * @default 0
+                     */
+                    length?: number;
+                    /**
+                     * @description list, glob, search: how many at most; 0 means 1,000
+                     * @default 0
+                     */
+                    limit?: number;
+                    /**
+                     * @description write, put: make the folders above it too
+                     * @default false
+                     */
+                    make_parents?: boolean;
+                    /** @description write, put: permissions in octal; absent: as they were */
+                    mode?: string;
+                    /**
+                     * @description stat: of a link, not of what it leads to
+                     * @default false
+                     */
+                    nofollow?: boolean;
+                    /**
+                     * @description read: the first byte
+                     * @default 0
+                     */
+                    offset?: number;
+                    /** @enum {string} */
+                    operation: "stat" | "list" | "glob" | "search" | "read" | "write" | "edit" | "put" | "make_folder" | "move" | "remove";
+                    /**
+                     * @description make_folder: the folders above it too
+                     * @default false
+                     */
+                    parents?: boolean;
+                    /** @description absolute, or beneath cwd; within the machine's roots */
+                    path?: string;
+                    /** @description path, when it is not UTF-8 */
+                    path_base64?: string;
+                    /** @description glob: of paths, ** is any folders; search: a regular expression */
+                    pattern?: string;
+                    /** @description pattern, when it is not UTF-8 */
+                    pattern_base64?: string;
+                    /** @description stat: also how much of a put of this content is kept */
+                    put_sha256?: string;
+                    /**
+                     * @description move: what is at the new path
+                     * @default false
+                     */
+                    replace?: boolean;
+                    /**
+                     * @description put: the first byte of the input
+                     * @default 0
+                     */
+                    resume_offset?: number;
+                    /** @description put: of the whole file */
+                    sha256?: string;
+                    /** @description put: of the whole file */
+                    size?: number;
+                    /**
+                     * @description from its start; 0 means none
+                     * @default 1800000
+                     */
+                    timeout_ms?: number;
+                    /** @description move: the new path itself */
+                    to?: string;
+                    /** @description to, when it is not UTF-8 */
+                    to_base64?: string;
+                    /**
+                     * @description wait for a machine that is not there, instead of failing
+                     * @default false
+                     */
+                    wait_offline?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and seems to wait for somebody to type. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             /** @description what cannot be done, why, and what to do */
@@ -2564,6 +3298,35 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["WhoAmI"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    list_provisioners_v1_provisioners_get: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Successful Response */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Page_Provisioner_"];
                 };
             };
             /** @description what cannot be done, why, and what to do */

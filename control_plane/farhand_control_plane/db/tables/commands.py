@@ -114,6 +114,13 @@ class Attempt(SQLModel, table=True):
                 "state in ('queued','offered','awaiting_owner','journalled','started','stopping')"
             ),
         ),
+        Index(
+            "ix_attempts_provisional",
+            "instance_id",
+            "machine_id",
+            "ended_at",
+            postgresql_where=text("state in ('lost','indeterminate')"),
+        ),
     )
 
 

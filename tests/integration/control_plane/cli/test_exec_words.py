@@ -23,7 +23,7 @@ async def test_waiting_says_for_what_and_until_when(desk: Desk) -> None:
     machine = await desk.lab.machine(desk.replica.machines, "away")
     waiting = await desk.start("exec", "--wait-offline", "away", "--", "echo", "back")
     await waiting.sees("away is offline")
-    assert "waiting for it until 20" in waiting.text
+    assert "waiting for it until tomorrow " in waiting.text
     async with desk.lab.daemon(machine, desk.replica.machines):
         done = await waiting.ended()
     assert (done.status, done.out) == (0, "back\n")

@@ -6,10 +6,10 @@ import pytest
 
 from farhand_control_plane.db import enrolment, links, machines
 from farhand_control_plane.db.links import HeldLink
+from farhand_control_plane.machines import sweeper
 from farhand_control_plane.machines.admission import Admission
 from farhand_control_plane.machines.link_service import LinkService
 from farhand_control_plane.machines.presence import Presence
-from farhand_control_plane.machines.sweeper import Sweeper
 from farhand_shared.ids import MachineId
 from tests.fakes.fake_daemon import FakeDaemon
 
@@ -39,7 +39,7 @@ async def shift_clock(lab, seconds):
 
 
 def sweep(lab):
-    return Sweeper(lab.database, None).sweep()
+    return sweeper.sweep(lab.database)
 
 
 async def test_a_machines_life_is_told_from_enrolment_to_revocation(lab):
