@@ -49,6 +49,28 @@ _SHA256_BYTES: Final = 32
 _INCLUDE_MAX: Final = 64
 
 
+HEAD_BYTES: Final = 8  # of a specification: enough for ``operation_in``
+
+
+def operation_in(spec_head: bytes) -> str | None:
+    """Return the name of the file operation that an encoded specification is; None: it is none.
+
+    Its first HEAD_BYTES are enough, so that a listing need not read what a write carries: what is
+    run has the lowest field numbers of CommandSpec, and what is encoded in order comes first.
+    """
+    if spec_head[:1] != _SPEC_FILE:
+        return None
+    at = 1
+    while at < len(spec_head) and spec_head[at] & 0x80:  # the message's length, a varint
+        at += 1
+    tags = spec_head[at + 1 : at + 2]
+    field = pb.FileOperation.DESCRIPTOR.fields_by_number.get(tags[0] >> 3) if tags else None
+    return None if field is None else str(field.name)
+
+
+_SPEC_FILE: Final = bytes([3 << 3 | 2])  # the tag of CommandSpec.file
+
+
 def file_message(operation: FileOperation) -> pb.FileOperation:
     """Return the message; InvalidInput for what no machine could do."""
     fault = fault_of(operation)

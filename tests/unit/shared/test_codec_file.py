@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from farhand_proto.v1 import files_pb2, link_pb2
 from farhand_shared import codec, codec_file
-from farhand_shared.command import CommandSpec
+from farhand_shared.command import Argv, CommandSpec, Shell
 from farhand_shared.errors import InvalidInput, ProtocolError
 from farhand_shared.file_operation import (
     ABSENT,
@@ -101,6 +101,26 @@ def test_a_file_operation_survives_byte_for_byte(operation: FileOperation) -> No
     encoded = codec.encode_spec(CommandSpec(run=operation, stdin=True))
     assert codec.decode_spec(encoded).run == operation
     assert codec.encode_spec(codec.decode_spec(encoded)) == encoded
+
+
+@given(operations)
+def test_the_head_of_a_specification_names_its_operation(operation: FileOperation) -> None:
+    spec = codec.encode_spec(
+        CommandSpec(run=operation, stdin=isinstance(operation, PutFile), cwd=b"/x")
+    )
+    message = codec_file.file_message(operation)
+    head = spec[: codec_file.HEAD_BYTES]
+    assert codec_file.operation_in(head) == message.WhichOneof("operation")
+
+
+def test_a_large_write_is_named_by_its_head_and_a_program_by_none() -> None:
+    large = codec.encode_spec(CommandSpec(run=WriteFile(path=b"a", data=bytes(4 << 20))))
+    assert codec_file.operation_in(large[: codec_file.HEAD_BYTES]) == "write"
+    for run in (Shell(script=b"true"), Argv(argv=(b"true",))):
+        spec = codec.encode_spec(CommandSpec(run=run, cwd=b"/", env=((b"A", b"b"),)))
+        assert codec_file.operation_in(spec[: codec_file.HEAD_BYTES]) is None
+    assert codec_file.operation_in(b"") is None
+    assert codec_file.operation_in(b"\x1a") is None
 
 
 def test_every_kind_has_its_message_and_every_field_its_place() -> None:
