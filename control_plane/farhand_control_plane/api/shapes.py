@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -221,6 +221,22 @@ class CommandResult(BaseModel):
     wall_ms: int
 
 
+# What a command does with files; the words of the requests.
+Operation = Literal[
+    "stat",
+    "list",
+    "glob",
+    "search",
+    "read",
+    "write",
+    "edit",
+    "put",
+    "make_folder",
+    "move",
+    "remove",
+]
+
+
 class Command(BaseModel):
     id: str
     attempt_id: str
@@ -228,6 +244,10 @@ class Command(BaseModel):
     machine: str
     ticket_id: str | None
     title: str
+    operation: Operation | None = Field(
+        description="what it does with files: its standard error is one line of JSON; null: it "
+        "runs a program"
+    )
     state: AttemptState
     stop_reason: str | None = Field(description="why somebody wanted it ended; null: nobody did")
     reason: str | None = Field(description="of an end: exit, timeout, revoked, reauthorisation, …")
@@ -265,6 +285,7 @@ def command_fields(view: CommandView) -> dict[str, Any]:
         "machine": view.machine_name,
         "ticket_id": view.ticket_id,
         "title": view.title,
+        "operation": view.operation,
         "state": view.state,
         "stop_reason": view.stop_reason,
         "reason": view.reason,

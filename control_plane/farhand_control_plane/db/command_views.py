@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, LiteralString
 
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
+from farhand_shared.codec_file import HEAD_BYTES, operation_in
 from farhand_shared.command import AttemptState, CommandResult
 from farhand_shared.exec_frames import result_from_json
 from farhand_shared.ids import (
@@ -41,6 +42,7 @@ class CommandView:
     ticket_id: TicketId | None
     session_id: SessionId | None
     title: str
+    operation: str | None  # what it does with files; None: it runs a program
     state: AttemptState
     stop_reason: str | None  # why somebody wanted it ended
     reason: str | None  # of a terminal state: exit, timeout, revoked, reauthorisation…
@@ -130,7 +132,8 @@ async def recent(
 
 _SELECT: Final[LiteralString] = f"""
     select c.command_id, a.attempt_id, c.machine_id, m.name as machine_name,
-           c.requester_member_id, c.ticket_id, c.session_id, c.title, a.state, a.stop_reason,
+           c.requester_member_id, c.ticket_id, c.session_id, c.title,
+           substring(c.spec for {HEAD_BYTES}) as spec_head, a.state, a.stop_reason,
            a.reason, a.error, a.result, a.queued_at, a.started_at, a.ended_at, c.start_expires_at,
            {ONLINE} as machine_online, m.status = 'paused' as machine_paused,
            m.seen_at as machine_seen_at, a.stdout_stored, a.stderr_stored
@@ -143,10 +146,11 @@ _SELECT: Final[LiteralString] = f"""
 
 
 def _view(row: dict[str, Any]) -> CommandView:
-    result = row["result"]
+    result, spec_head = row["result"], row.pop("spec_head")
     return CommandView(
         **{
             **row,
+            "operation": operation_in(spec_head),
             "state": AttemptState(row["state"]),
             "result": None if result is None else result_from_json(result),
         }

@@ -14,6 +14,7 @@ from farhand_control_plane.db.command_views import waits_because
 from farhand_control_plane.db.listen import COMMANDS
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.capability import refuse_unknown
 from farhand_control_plane.domain.words import MachineStatus
 from farhand_shared.codec import encode_spec, input_digest
 from farhand_shared.command import CommandSpec
@@ -132,7 +133,8 @@ def title_of(text: str) -> str:
 async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
     cursor = await tx.execute(
         f"""
-        select m.name, m.kind, m.status, m.owner_member_id, m.seen_at, {ONLINE} as online
+        select m.name, m.kind, m.status, m.owner_member_id, m.seen_at, m.capability,
+               m.daemon_version, {ONLINE} as online
           from machines m
           left join machine_connections l
                  on l.instance_id = m.instance_id and l.machine_id = m.machine_id
@@ -150,6 +152,13 @@ async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
         machine["owner_member_id"],
         command.requester_member_id,
     )
+    if machine["capability"]:  # else it is not there yet, and will come with a daemon of today
+        refuse_unknown(
+            command.spec,
+            name=machine["name"],
+            capability=machine["capability"],
+            daemon_version=machine["daemon_version"],
+        )
     return machine
 
 
