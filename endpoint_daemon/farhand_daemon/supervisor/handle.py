@@ -50,6 +50,10 @@ class CommandHandle:
         self.record: ExitRecord | None = None
         self.loss: SupervisorLoss | None = None
         self.adopted = False
+        # How far its input has come: what its supervisor has, what the command has taken.
+        self.input_received: int | None = 0  # None while an earlier supervisor has not told
+        self.input_taken = 0
+        self.input_closed = False
         # For the pool only.
         self.connection: SupervisorConnection | None = None
         self.request = b""
@@ -62,6 +66,7 @@ class CommandHandle:
         self._produced = [0, 0]
         self._acked = [0, 0]
         self._short = [b"", b""]  # how each stream begins, when the supervisor has told it
+        self._input_waiting: list[bytes] = []  # frames for a supervisor that is not there yet
         self._reader: SpoolReader | None = None
         self._ended: asyncio.Future[ExitRecord | SupervisorLoss] = pool.loop.create_future()
 
@@ -95,6 +100,24 @@ class CommandHandle:
         self._acked[index] = offset
         if self.state is HandleState.RUNNING and self.connection is not None:
             self.connection.send(wire.offset_frame(wire.ACK, stream, offset))
+
+    def give_input(self, offset: int, data: bytes, *, end: bool) -> None:
+        """Pass on the next bytes of its input; what it has had before is left out.
+
+        Never blocks: what the command does not read waits, at most what the caller's window lets
+        through. How far it has come is told by `input_moved`.
+        """
+        frames = wire.input_frames(offset, data, end=end)
+        self.input_received = max(offset + len(data), self.input_received or 0)
+        if self.connection is not None and self.state is HandleState.RUNNING:
+            self.connection.send(frames)
+        elif self.state in (HandleState.PREPARED, HandleState.RUNNING):
+            self._input_waiting.append(frames)
+
+    def resize(self, rows: int, columns: int) -> None:
+        """Set the size of its terminal; a command without one is not disturbed."""
+        if self.connection is not None and self.state is HandleState.RUNNING:
+            self.connection.send(wire.frame(wire.RESIZE, wire.WINDOW.pack(rows, columns)))
 
     def produced(self, stream: Stream) -> int:
         """Give how many bytes the stream has had so far."""
@@ -167,6 +190,7 @@ class CommandHandle:
         if connection.send(wire.frame(wire.GO)):
             self.go_sent = True
             self.state = HandleState.RUNNING
+            self._send_waiting(connection)
 
     def attach(self, connection: SupervisorConnection) -> None:
         """Take the connection to the supervisor and tell it what it has missed."""
@@ -177,6 +201,17 @@ class CommandHandle:
                 connection.send(wire.offset_frame(wire.ACK, stream, self._acked[stream - 1]))
         if self.stop_wanted is not None:
             connection.send(wire.frame(wire.CANCEL, self.stop_wanted.value.encode()))
+        self._send_waiting(connection)
+
+    def _send_waiting(self, connection: SupervisorConnection) -> None:
+        if self._input_waiting:
+            connection.send(b"".join(self._input_waiting))
+            self._input_waiting.clear()
+
+    def note_input(self, *, taken: int, closed: bool, received: int | None = None) -> None:
+        """Note how far the input has come, as its supervisor says."""
+        self.input_taken, self.input_closed = taken, closed
+        self.input_received = max(taken, received or 0, self.input_received or 0)
 
     def note_produced(self, stream: Stream, produced: int) -> bool:
         """Note an offset; False when it says nothing new."""

@@ -5,6 +5,7 @@ Imported by the fork server: small parts of the standard library only.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import os
@@ -32,8 +33,13 @@ class OutputPump:
         buffer: memoryview,
         *,
         link_up: bool,
+        terminal_fd: int | None = None,
     ) -> None:
-        self.open = {pipes[0]: 0, pipes[2]: 1}  # reading ends not yet at their end → stream
+        """`terminal_fd`: the command has a terminal instead of the pipes."""
+        # Reading ends not yet at their end → stream.
+        self.open = {pipes[0]: 0, pipes[2]: 1} if terminal_fd is None else {terminal_fd: 0}
+        self._terminal_fd = terminal_fd
+        self._hung_up = False
         self.hashes = (
             hashlib.sha256(usedforsecurity=False),
             hashlib.sha256(usedforsecurity=False),
@@ -72,7 +78,9 @@ class OutputPump:
             if limit <= 0:
                 self._pause(fd, stream)
                 return
-        size = os.readv(fd, [self._buffer[:limit]])
+        size = self._read_into(fd, self._buffer[:limit])
+        if size is None:
+            return
         if size == 0:
             self._poller.unregister(fd)
             del self.open[fd]
@@ -106,10 +114,22 @@ class OutputPump:
         self._resume()
 
     def note_exit(self) -> None:
-        """The command itself is over: what is in its pipes now is still its own."""
+        """The command itself is over: what is in its pipes now is still its own.
+
+        A terminal is hung up with it, whoever holds it: what it has now is all.
+        """
+        if self._terminal_fd is not None:
+            self._hung_up = True
+            return
         for fd, stream in self.open.items():
             waiting = fcntl.ioctl(fd, termios.FIONREAD, b"\0" * 4)
             self._due_from_pipe[stream] = int.from_bytes(waiting, "little")
+
+    def read_hung_up(self) -> None:
+        """Read the rest of a terminal that was hung up: only reading tells that it is empty."""
+        fd = self._terminal_fd
+        while self._hung_up and fd in self.open and not self._paused:
+            self.read(fd)
 
     def own_output_read(self) -> bool:
         """Whether all the command itself wrote is in the spool, whoever still holds its pipes."""
@@ -141,10 +161,21 @@ class OutputPump:
         self._paused.clear()
 
     def discard(self, fd: int) -> None:
-        if os.readv(fd, [self._buffer]) == 0:
+        if self._read_into(fd, self._buffer) == 0:
             self._poller.unregister(fd)
             del self.open[fd]
             os.close(fd)
+
+    def _read_into(self, fd: int, buffer: memoryview) -> int | None:
+        """Read what is there: 0 at the end, None when a terminal has nothing to say just now."""
+        try:
+            return os.readv(fd, [buffer])
+        except BlockingIOError:
+            return 0 if self._hung_up else None
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            return 0  # nobody has the terminal open
 
     def _store(self, stream: int, chunk: memoryview) -> bool:
         try:

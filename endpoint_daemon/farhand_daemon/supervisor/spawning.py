@@ -69,18 +69,37 @@ class Launch:
             self.leave()
             raise
 
-    def go(self, null_fd: int, stdout_fd: int, stderr_fd: int) -> int:
+    def go(self, stdin_fd: int, stdout_fd: int, stderr_fd: int) -> int:
         """Start it in its own session and give its pid; SpawnFailure when nothing runs."""
+        return self._spawn(
+            [
+                (os.POSIX_SPAWN_DUP2, stdin_fd, 0),
+                (os.POSIX_SPAWN_DUP2, stdout_fd, 1),
+                (os.POSIX_SPAWN_DUP2, stderr_fd, 2),
+            ]
+        )
+
+    def go_on_terminal(self, path: str) -> int:
+        """As `go`, with a terminal: the first that a new session opens is the one that controls it.
+
+        That is Linux's rule, and its session is made before these files are opened. POSIX leaves
+        it to the system.
+        """
+        return self._spawn(
+            [
+                (os.POSIX_SPAWN_OPEN, 0, path, os.O_RDWR, 0),
+                (os.POSIX_SPAWN_DUP2, 0, 1),
+                (os.POSIX_SPAWN_DUP2, 0, 2),
+            ]
+        )
+
+    def _spawn(self, file_actions: list[tuple[int, ...] | tuple[int, int, str, int, int]]) -> int:
         try:
             return os.posix_spawn(
                 self._path,
                 self._argv,
                 dict(self._env),
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, null_fd, 0),
-                    (os.POSIX_SPAWN_DUP2, stdout_fd, 1),
-                    (os.POSIX_SPAWN_DUP2, stderr_fd, 2),
-                ],
+                file_actions=file_actions,
                 setsid=True,
                 setsigmask=(),
                 setsigdef=_DEFAULT_SIGNALS,

@@ -28,6 +28,8 @@ PREPARE_FILE = ord("Q")  # path of a file that holds the same; the supervisor re
 GO = ord("G")  # start now: the journal entry is on disk
 ACK = ord("A")  # OFFSET: stream, everything below is stored
 CANCEL = ord("C")  # reason as text
+INPUT = ord("I")  # INPUT_HEADER, then the bytes
+RESIZE = ord("R")  # WINDOW: the terminal has this size now
 LINK = ord("L")  # one byte: 1 the link is up, 0 down
 QUIT = ord("E")  # stop draining the output of processes that a finished command left behind
 
@@ -36,11 +38,17 @@ HELLO = ord("H")  # the process exists and can be found by a later daemon
 STARTED = ord("S")  # JSON: pid, start_time, boot_id, at_ms
 OUTPUT = ord("O")  # OFFSET: stream, bytes produced so far
 SHORT = ord("D")  # stream (u8), then all it has produced so far, up to SHORT_MAX_BYTES
+QUIET = ord("W")  # JSON: quiet_ms, reads_terminal, takes_input
+TAKEN = ord("T")  # TAKEN_FACTS: how much of its input the command has
 EXIT = ord("X")  # one byte: 1 when the supervisor takes another command; then the exit record
 SNAPSHOT = ord("N")  # JSON, first frame after adoption: attempt_id, started, produced, state
 
 OFFSET = struct.Struct("<BQ")
+INPUT_HEADER = struct.Struct("<QB")  # offset of the first byte; 1: nothing follows
+TAKEN_FACTS = struct.Struct("<QB")  # bytes; 1: it takes no more
+WINDOW = struct.Struct("<HH")  # rows, columns
 SHORT_MAX_BYTES = 4 * 1024  # what is read from a frame need not be read from the spool
+INPUT_MAX_BYTES = 32 * 1024  # in one frame: about what is received at once
 INLINE_MAX_BYTES = 48 * 1024  # larger requests go by file: the socket buffer must never block us
 _MAX_FRAME_BYTES = 1 << 20
 _LENGTHS = struct.Struct("<III")
@@ -52,6 +60,18 @@ def frame(kind: int, payload: bytes = b"") -> bytes:
 
 def offset_frame(kind: int, stream: int, offset: int) -> bytes:
     return HEADER.pack(kind, OFFSET.size) + OFFSET.pack(stream, offset)
+
+
+def input_frames(offset: int, data: bytes, *, end: bool) -> bytes:
+    """Give the frames of some input, each small enough to be received at once."""
+    frames = []
+    at = 0
+    while at < len(data) or not frames:
+        part = data[at : at + INPUT_MAX_BYTES]
+        last = at + len(part) == len(data)
+        frames.append(frame(INPUT, INPUT_HEADER.pack(offset + at, end and last) + part))
+        at += len(part)
+    return b"".join(frames)
 
 
 class FrameReader:
