@@ -22,7 +22,7 @@ _FRAMES: Final = (
     + "; ".join(f"{kind.value} {kind.name.lower()}: {text}" for kind, text in _CARRIES.items())
     + "."
 )
-_STREAM: Final[dict[str, Any]] = {
+STREAM: Final[dict[str, Any]] = {
     "200": {
         "description": _FRAMES,
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
@@ -85,7 +85,7 @@ PATHS: Final[dict[str, dict[str, Any]]] = {
                 "required": True,
                 "content": {"application/json": {"schema": _BODY}},
             },
-            "responses": _STREAM,
+            "responses": STREAM,
         }
     },
     "/v1/attempts/{attempt_id}/output": {
@@ -104,7 +104,7 @@ PATHS: Final[dict[str, dict[str, Any]]] = {
                 _offset("stdout"),
                 _offset("stderr"),
             ],
-            "responses": _STREAM,
+            "responses": STREAM,
         }
     },
 }
