@@ -8,9 +8,9 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 
+from farhand_control_plane.api import exec_document, files_document
 from farhand_control_plane.api.access import Reader
 from farhand_control_plane.api.event_shape import Event
-from farhand_control_plane.api.exec_document import PATHS
 from farhand_control_plane.api.shapes import Failure
 
 router = APIRouter()
@@ -37,7 +37,7 @@ def document(api: FastAPI) -> dict[str, Any]:
         schemas[model.__name__] = schema
     # Whoever may call one of ours may call these in the same ways.
     security = described["paths"]["/v1/commands"]["get"]["security"]
-    for path, item in PATHS.items():
+    for path, item in (exec_document.PATHS | files_document.PATHS).items():
         described["paths"][path] = {
             method: {**operation, "security": security} for method, operation in item.items()
         }
