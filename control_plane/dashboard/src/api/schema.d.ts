@@ -1154,6 +1154,11 @@ export interface components {
              */
             machine_seen_at: string | null;
             /**
+             * Operation
+             * @description what it does with files: its standard error is one line of JSON; null: it runs a program
+             */
+            operation: ("stat" | "list" | "glob" | "search" | "read" | "write" | "edit" | "put" | "make_folder" | "move" | "remove") | null;
+            /**
              * Queued At
              * Format: date-time
              */
@@ -1246,6 +1251,11 @@ export interface components {
              * @description null: never
              */
             machine_seen_at: string | null;
+            /**
+             * Operation
+             * @description what it does with files: its standard error is one line of JSON; null: it runs a program
+             */
+            operation: ("stat" | "list" | "glob" | "search" | "read" | "write" | "edit" | "put" | "make_folder" | "move" | "remove") | null;
             /**
              * Queued At
              * Format: date-time
