@@ -1,25 +1,20 @@
 """What `farhand files` prints: names as bytes for programs, harmless on a terminal."""
 
 import base64
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any, Final
 
 from farhand_control_plane.cli.files_arguments import Target
 from farhand_control_plane.cli.session import Misuse, note, show, show_json
+from farhand_control_plane.client.file_lines import entry_line, lines, match_line, moment, named
 from farhand_control_plane.client.files import Files
 from farhand_control_plane.client.progress import amount
 from farhand_control_plane.client.screen import harmless, put
 from farhand_shared.file_operation import FileOperation
 
 _PAGE: Final = 5_000  # entries asked for at once: a folder of a million comes in pieces
-_TYPE_LETTERS: Final = {
-    "file": "-", "folder": "d", "link": "l", "fifo": "p", "socket": "s", "block": "b",
-    "character": "c",
-}  # fmt: skip
 
 
 class Pages:
@@ -70,29 +65,9 @@ def _name_of_cursor(cursor: str) -> bytes:
         raise Misuse("cannot list: the cursor is not one of ours; start without it") from None
 
 
-def lines(data: bytes) -> list[dict[str, Any]]:
-    """Return the JSON lines of an answer."""
-    return [json.loads(line) for line in data.splitlines()]
-
-
-def named(value: dict[str, Any], name: str = "path") -> bytes:  # value: JSON
-    """Return a name's exact bytes."""
-    encoded = value.get(f"{name}_base64")
-    return base64.b64decode(encoded) if encoded is not None else str(value[name]).encode()
-
-
 def entry(one: dict[str, Any], *, long: bool) -> None:  # one: JSON
     """Print one entry of a listing."""
-    name = named(one)
-    if one["type"] == "folder":
-        name += b"/"
-    if not long:
-        _line(name)
-        return
-    letter = _TYPE_LETTERS.get(one["type"], "?")
-    text = f"{letter} {one['mode']} {one['size']:>15,} {_moment(one['modified_ms'])}  "
-    leads_to = b" -> " + named(one, "target") if "target" in one else b""
-    _line(text.encode() + name + leads_to)
+    _line(entry_line(one, long=long))
 
 
 def matches(data: bytes, *, as_json: bool) -> None:
@@ -102,8 +77,7 @@ def matches(data: bytes, *, as_json: bool) -> None:
         show_json({"items": found, "next_cursor": None, **last})
         return
     for one in found:
-        text = named(one, "text") + ("…".encode() if one.get("cut") else b"")
-        _line(named(one) + f":{one['line']}:".encode() + text)
+        _line(match_line(one))
     if last.get("more"):
         note("There is more: raise --limit, or search less.")
     if last.get("skipped"):
@@ -117,7 +91,7 @@ def facts(value: dict[str, Any], *, as_json: bool) -> None:  # value: JSON
         return
     shown = {name: one for name, one in value.items() if not name.endswith("_base64")}
     if "modified_ms" in shown:
-        shown["modified"] = _moment(shown.pop("modified_ms"))
+        shown["modified"] = moment(shown.pop("modified_ms"))
     for name, one in shown.items():
         text = f"{one:,}" if name == "size" else str(one)
         show(f"{name.replace('_', ' '):13} {text}")
@@ -165,8 +139,3 @@ def _line(content: bytes) -> None:
         content = content.replace(b"\n", b"\\x0a")
     sys.stdout.flush()
     put(1, content + b"\n")
-
-
-def _moment(milliseconds: int) -> str:
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
-    return moment.astimezone().strftime("%Y-%m-%d %H:%M")

@@ -9,6 +9,7 @@ from farhand_control_plane.cli.session import api, note, show, show_json, table,
 from farhand_control_plane.client.api import Api, segment
 from farhand_control_plane.client.conversation import how_to_answer, options_of, short
 from farhand_control_plane.client.events import Event, events
+from farhand_control_plane.client.file_lines import for_people
 from farhand_control_plane.client.moments import waiting
 from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
@@ -17,6 +18,7 @@ from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.domain.words import Stage
 from farhand_control_plane.own_program import farhand
 from farhand_shared.errors import InvalidInput, NotFound
+from farhand_shared.file_operation import FileFault, read_report
 from farhand_shared.ids import is_id
 
 app = group("See, answer, accept and stop tickets.")
@@ -121,6 +123,9 @@ def show_one(ticket: Id, as_json: Json = False) -> None:
     )
     for command in one["commands"]:
         show(f"command    {heading_of(command)}  [{_how(command)}]")
+        if command["operation"] is not None:
+            _show_operation(command)
+            continue
         for name in ("stdout", "stderr"):
             _show_stream(command[name], name)
     for report in one["reports"]:
@@ -142,6 +147,20 @@ def _how(command: dict[str, Any]) -> str:  # command: JSON
     if status is not None:
         return f"exit {status}"
     return waiting(command) or str(command["state"])
+
+
+def _show_operation(command: dict[str, Any]) -> None:  # command: JSON
+    """Print what an operation on files gave, or its error; its facts are for programs."""
+    report = read_report(command["stderr"]["head"].encode("utf-8", "replace"))
+    if isinstance(report, FileFault):
+        show(f"    {report.message}")
+        return
+    stdout = command["stdout"]
+    if not stdout["omitted_bytes"]:
+        whole = (stdout["head"] + stdout["tail"]).encode("utf-8", "replace")
+        shown = for_people(command["operation"], whole).decode("utf-8", "replace")
+        stdout = {**stdout, "head": shown, "tail": ""}
+    _show_stream(stdout, "stdout")
 
 
 def _show_stream(stream: dict[str, Any], name: str) -> None:  # stream: JSON

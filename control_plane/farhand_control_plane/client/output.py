@@ -7,8 +7,10 @@ from typing import Any, Final
 
 from farhand_control_plane.client.api import Api, Refused, segment
 from farhand_control_plane.client.attempts import follow
+from farhand_control_plane.client.file_lines import for_people
 from farhand_control_plane.client.screen import Screen
 from farhand_shared.exec_frames import FrameKind
+from farhand_shared.file_operation import FileFault, read_report
 
 # Of one command, what a terminal is shown; everything goes to a file or a pipe.
 LIVE_BYTES: Final = 64 * 1024
@@ -73,6 +75,10 @@ class LiveOutput:
         path = f"/v1/commands/{segment(command_id)}"
         command = self._api.get(path, head=0, tail=0)
         pane = _Pane(self._screen, heading)
+        if command["operation"] is not None:
+            self._show_operation(command, pane)
+            pane.close()
+            return
         try:
             for frame in follow(self._api, command["attempt_id"]):
                 match frame.kind:
@@ -88,6 +94,28 @@ class LiveOutput:
                 raise
             self._show_text(path, pane)
         pane.close()
+
+    def _show_operation(self, command: dict[str, Any], pane: "_Pane") -> None:
+        """Show what an operation on files gave: its facts are for programs, its error is not."""
+        wrote = {FrameKind.STDOUT: bytearray(), FrameKind.STDERR: bytearray()}
+        listed = command["operation"] in ("list", "glob", "search")
+        try:
+            for frame in follow(self._api, command["attempt_id"]):
+                if frame.kind is FrameKind.STDOUT and not listed:
+                    pane.write(frame.kind, frame.payload)
+                elif frame.kind in wrote:
+                    wrote[frame.kind] += frame.payload
+        except Refused as error:
+            if error.status != 403:
+                raise
+            self._show_text(f"/v1/commands/{segment(command['id'])}", pane)
+            return
+        report = read_report(bytes(wrote[FrameKind.STDERR]))
+        if isinstance(report, FileFault):
+            pane.say(report.message)
+        elif listed and report is not None:  # else it was ended, and the last line is not whole
+            shown = for_people(command["operation"], bytes(wrote[FrameKind.STDOUT]))
+            pane.write(FrameKind.STDOUT, shown)
 
     def _show_text(self, path: str, pane: "_Pane") -> None:
         """Show the two ends as text: bytes are for the owner of the machine."""
@@ -153,4 +181,5 @@ class _Pane:
 
 def heading_of(command: dict[str, Any]) -> str:  # command: JSON
     """Return whose output follows, for a command that nobody has announced."""
-    return f"{command['machine']} $ {command['title']}"
+    sign = " $" if command["operation"] is None else ":"
+    return f"{command['machine']}{sign} {command['title']}"
