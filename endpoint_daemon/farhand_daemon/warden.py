@@ -383,11 +383,13 @@ class Warden:
             return b""
         return reports.read_output(self._link, handle, stream, offset, max_bytes)
 
+    def stream_is_over(self) -> None:
+        """Drop what waits here: the server authorises it again before it offers it once more."""
+        while self._queue:
+            self._link.forget(self._queue.pop().offer.attempt_id)
+
     def link_is(self, up: bool) -> None:
         """Note that the link came or went: it decides whether a full spool blocks the command."""
-        if not up:
-            while self._queue:
-                self._link.forget(self._queue.pop().offer.attempt_id)
         self._store.link_state(up=up)
 
     def hello(self) -> Hello:

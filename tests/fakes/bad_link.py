@@ -58,6 +58,7 @@ class BadLink:
         self._flowing = asyncio.Event()
         self._flowing.set()
         self._refusing = False
+        self._taken = 0
         self._delay_s = 0.0
         self._bytes_per_s = 0.0  # 0: as fast as it goes
         self._server: asyncio.Server | None = None  # None outside of the with block
@@ -84,6 +85,11 @@ class BadLink:
         assert self._server is not None, "only inside of its with block"
         host, port = self._server.sockets[0].getsockname()[:2]
         return f"{host}:{port}"
+
+    @property
+    def taken(self) -> int:
+        """How many connections were ever made to it, also while it was frozen."""
+        return self._taken
 
     @property
     def connections(self) -> int:
@@ -160,6 +166,7 @@ class BadLink:
         task = asyncio.current_task()
         assert task is not None, "a coroutine of a task"
         self._serving.add(task)
+        self._taken += 1
         try:
             await self._flowing.wait()
             await self._carry(near, back)

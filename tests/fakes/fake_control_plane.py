@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import grpc
 import grpc.aio
@@ -104,9 +104,11 @@ class _Session:
 class FakeControlPlane:
     """Start with ``fake_control_plane()``; everything is public for tests to look at and change."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, clock_ahead_s: float = 0.0) -> None:
+        """``clock_ahead_s``: of its clock before that of this computer."""
+        self.clock_ahead = timedelta(seconds=clock_ahead_s)
         self.instance_id = new_id()
-        self.root = pki.create_root(self.instance_id, now=datetime.now(UTC))
+        self.root = pki.create_root(self.instance_id, now=datetime.now(UTC) - timedelta(days=1))
         self.machines: dict[str, FakeMachine] = {}
         self.attempts: dict[str, FakeAttempt] = {}
         self.codes: dict[bytes, _Code] = {}
@@ -115,16 +117,31 @@ class FakeControlPlane:
         self.acknowledge_results = True
         self.acknowledge_output = True
         self.accept_links = True
+        self.mute = False  # takes streams, answers other calls, says nothing on any stream
+        self.told_address = ""  # of the link, where it is not the true one
+        self.times_away = 0  # how often a machine was left without any stream
         self.renewals = 0
         self.renewal_refusal = ""  # said instead of renewing
         self.enrolment_answers = True  # else Status is not there
         self.redeem_then_fail = 0  # how many Redeem answers get lost on the way
+        self.pages: dict[str, bytes] = {}  # what else the web address gives, by path
         self.http_port = self.enrol_port = self.link_port = 0
         self._changed = asyncio.Condition()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.http_port}"
+
+    @property
+    def link_address(self) -> str:
+        return self.told_address or f"127.0.0.1:{self.link_port}"
+
+    def now(self) -> datetime:
+        """Return what its clock shows."""
+        return datetime.now(UTC) + self.clock_ahead
+
+    def now_ms(self) -> int:
+        return int(self.now().timestamp() * 1000)
 
     # For tests
 
@@ -232,18 +249,24 @@ class FakeControlPlane:
     async def _serve_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             request = await reader.readuntil(b"\r\n\r\n")
-            found = request.startswith(b"GET /.well-known/farhand ")
-            body = json.dumps(
-                {
-                    "root_certificate_pem": self.root.certificate_pem.decode(),
-                    "enrol_address": f"0.0.0.0:{self.enrol_port}",
-                    "link_address": f"127.0.0.1:{self.link_port}",
-                    "instance_name": "test instance",
-                }
-            ).encode()
-            date = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
+            path = request.split(b" ")[1].decode()
+            found = path == "/.well-known/farhand" or path in self.pages
+            body = (
+                self.pages.get(path)
+                or json.dumps(
+                    {
+                        "root_certificate_pem": self.root.certificate_pem.decode(),
+                        "enrol_address": f"0.0.0.0:{self.enrol_port}",
+                        "link_address": self.link_address,
+                        "instance_name": "test instance",
+                    }
+                ).encode()
+            )
+            date = self.now().strftime("%a, %d %b %Y %H:%M:%S GMT")
             status = "200 OK" if found else "404 Not Found"
-            head = f"HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Length: {len(body)}\r\n\r\n"
+            kind = "text/html" if path.endswith("/") else "application/octet-stream"
+            head = f"HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {kind}\r\n"
+            head += f"Content-Length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
             await writer.drain()
         finally:
@@ -271,13 +294,16 @@ class FakeControlPlane:
                 grpc.StatusCode.FAILED_PRECONDITION, "cannot enrol: the code expired; make another"
             )
         if not again:
-            code.used_by, code.used_at, code.machine_id = key, now, new_id()
+            back = self._rejoining(request) if request.HasField("rejoin") else None
+            code.used_by, code.used_at = key, now
+            code.machine_id = new_id() if back is None else back.machine_id
             identity = pki.MachineIdentity(instance_id=self.instance_id, machine_id=code.machine_id)
             self.machines[code.machine_id] = FakeMachine(
                 machine_id=code.machine_id,
-                name=request.name_hint,
+                name=request.name_hint if back is None else back.name,
+                epoch=0 if back is None else back.epoch,
                 certificate=pki.issue_machine_certificate(
-                    self.root, request.csr, identity, now=datetime.now(UTC)
+                    self.root, request.csr, identity, now=self.now()
                 ),
             )
         if self.redeem_then_fail:
@@ -290,10 +316,25 @@ class FakeControlPlane:
             machine_id=machine.machine_id,
             machine_name=machine.name,
             certificate=machine.certificate,
-            link_address=f"127.0.0.1:{self.link_port}",
+            link_address=self.link_address,
             words=self.words_shown or six_words(key, root_hash, request.code_secret),
             active=machine.status == "active",
         )
+
+    def _rejoining(self, request: enroll_pb2.RedeemRequest) -> FakeMachine | None:
+        """Return the quarantined machine that proves itself; None when it is back already."""
+        proof = request.rejoin
+        pki.verify_rejoin(
+            proof.certificate,
+            request.csr,
+            proof.signed_at_ms,
+            proof.signature,
+            now_ms=self.now_ms(),
+        )
+        identity = pki.identity_of(proof.certificate)
+        assert isinstance(identity, pki.MachineIdentity)
+        machine = self.machines[identity.machine_id]
+        return machine if machine.status == "quarantined" else None
 
     async def status(
         self,
@@ -302,16 +343,19 @@ class FakeControlPlane:
     ) -> enroll_pb2.StatusResponse:
         if not self.enrolment_answers:
             await context.abort(grpc.StatusCode.UNAVAILABLE, "not now")
-        identity = pki.check_machine_certificate(
-            request.certificate, self.root.certificate_pem, now=datetime.now(UTC)
-        )
-        pki.verify_status(
-            request.certificate,
-            identity.machine_id,
-            request.signed_at_ms,
-            request.signature,
-            now_ms=_now_ms(),
-        )
+        try:
+            identity = pki.check_machine_certificate(
+                request.certificate, self.root.certificate_pem, now=self.now()
+            )
+            pki.verify_status(
+                request.certificate,
+                identity.machine_id,
+                request.signed_at_ms,
+                request.signature,
+                now_ms=self.now_ms(),
+            )
+        except FarhandError as error:
+            await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         machine = self.machines[identity.machine_id]
         return enroll_pb2.StatusResponse(status=machine.status, machine_name=machine.name)
 
@@ -324,20 +368,20 @@ class FakeControlPlane:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, self.renewal_refusal)
         try:
             identity = pki.check_machine_certificate(
-                request.certificate, self.root.certificate_pem, now=datetime.now(UTC), grace_days=30
+                request.certificate, self.root.certificate_pem, now=self.now(), grace_days=30
             )
             pki.verify_renew(
                 request.certificate,
                 request.csr,
                 request.signed_at_ms,
                 request.signature,
-                now_ms=_now_ms(),
+                now_ms=self.now_ms(),
             )
         except FarhandError as error:
             await context.abort(grpc.StatusCode.PERMISSION_DENIED, str(error))
         machine = self.machines[identity.machine_id]
         machine.certificate = pki.issue_machine_certificate(
-            self.root, request.csr, identity, now=datetime.now(UTC)
+            self.root, request.csr, identity, now=self.now()
         )
         self.renewals += 1
         await self._notify()
@@ -376,6 +420,7 @@ class FakeControlPlane:
             await asyncio.gather(*tasks, return_exceptions=True)
             if machine.session is session:
                 machine.session = None
+                self.times_away += 1
             await self._notify()
 
     async def _read(self, machine: FakeMachine, session: _Session) -> None:
@@ -384,7 +429,7 @@ class FakeControlPlane:
             if not isinstance(message, bytes):
                 return
             actions = session.link.receive(
-                codec.decode_up(message), now=time.monotonic(), wall_ms=_now_ms()
+                codec.decode_up(message), now=time.monotonic(), wall_ms=self.now_ms()
             )
             for action in actions:
                 self._do(machine, session, action)
@@ -397,7 +442,7 @@ class FakeControlPlane:
             session.due.clear()
             if session.ended:
                 return
-            while session.link.has_frame:
+            while session.link.has_frame and not self.mute:
                 frame = session.link.next_frame()
                 await session.context.write(codec.encode_down(frame))
                 if any(isinstance(event, Bye) for event in frame):
@@ -475,7 +520,7 @@ class FakeControlPlane:
         ]
         outcomes = reconcile(views, hello)
         session.link.welcome(
-            server_time_ms=_now_ms(),
+            server_time_ms=self.now_ms(),
             stream_epoch=machine.epoch,
             machine_name=machine.name,
             views=views,
@@ -505,10 +550,6 @@ class FakeControlPlane:
             self._changed.notify_all()
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
-
-
 def _enrol_handlers(plane: FakeControlPlane) -> grpc.GenericRpcHandler:
     def unary(method, request, response):  # type: ignore[no-untyped-def] # grpc's own handlers are
         return grpc.unary_unary_rpc_method_handler(
@@ -536,13 +577,13 @@ def _enrol_handlers(plane: FakeControlPlane) -> grpc.GenericRpcHandler:
 
 
 @asynccontextmanager
-async def fake_control_plane() -> AsyncIterator[FakeControlPlane]:
+async def fake_control_plane(*, clock_ahead_s: float = 0.0) -> AsyncIterator[FakeControlPlane]:
     """Run one on ephemeral ports of this machine."""
-    plane = FakeControlPlane()
+    plane = FakeControlPlane(clock_ahead_s=clock_ahead_s)
     leaf = pki.issue_server_leaf(
         plane.root,
         pki.ReplicaIdentity(instance_id=plane.instance_id, replica_id=new_id()),
-        now=datetime.now(UTC),
+        now=plane.now(),
     )
     pair = [(leaf.key_pem, leaf.certificate_pem)]
     enrol = grpc.aio.server()

@@ -5,15 +5,24 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fakes.fake_control_plane import FakeControlPlane, fake_control_plane
 
 EXIT_DEADLINE_S = 30.0
+HURRIED = Path(__file__).parents[2] / "fakes" / "hurried_daemon.py"
+
+
+async def eventually(condition: Callable[[], bool], *, deadline_s: float = 20.0) -> None:
+    """Wait for what only a file or a counter tells."""
+    async with asyncio.timeout(deadline_s):
+        while not condition():  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.02)
 
 
 @dataclass(frozen=True)
@@ -33,12 +42,17 @@ class Farhandd:
     async def start(self, *arguments: str, **options: object) -> asyncio.subprocess.Process:
         return await self.start_bare(*arguments, "--home", str(self.home), **options)
 
+    async def start_hurried(self, factor: float) -> asyncio.subprocess.Process:
+        """Run a daemon whose link counts its times in smaller seconds."""
+        return await self._start(str(HURRIED), str(factor), "run", "--home", str(self.home))
+
     async def start_bare(self, *arguments: str, **options: object) -> asyncio.subprocess.Process:
         """Start it without naming the home."""
+        return await self._start("-m", "farhand_daemon", *arguments, **options)
+
+    async def _start(self, *arguments: str, **options: object) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            "-m",
-            "farhand_daemon",
             *arguments,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -74,6 +88,13 @@ class Farhandd:
         if active:
             plane.machines[machine_id].status = "active"
         return machine_id
+
+    def status(self) -> dict[str, Any]:
+        """Return what the daemon last wrote of itself."""
+        try:
+            return dict(json.loads((self.home / "status.json").read_text()))
+        except FileNotFoundError:
+            return {"state": "", "reason": ""}
 
     def narrow(self, text: str) -> None:
         """Replace the machine file, as its owner would with an editor."""

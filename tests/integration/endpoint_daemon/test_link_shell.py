@@ -13,6 +13,7 @@ import grpc
 import grpc.aio
 import pytest
 
+from farhand_daemon import boot_clock
 from farhand_daemon import stream as stream_module
 from farhand_daemon.boot_clock import SleepWatch, boot_seconds
 from farhand_daemon.channels import channel_options, clean_grpc_environment, mutual_tls
@@ -102,7 +103,13 @@ async def _server(keys: _Keys, serve: Serve) -> AsyncIterator[int]:
         await server.stop(0)
 
 
-async def _ending(keys: _Keys, port: int, *, root: bytes | None = None) -> str:
+async def _ending(
+    keys: _Keys,
+    port: int,
+    *,
+    root: bytes | None = None,
+    slept: Callable[[], bool] = lambda: False,
+) -> str:
     """Serve one stream and return why it ended."""
     way = way_to(f"127.0.0.1:{port}", {})
     link_stream = LinkStream(
@@ -111,6 +118,8 @@ async def _ending(keys: _Keys, port: int, *, root: bytes | None = None) -> str:
         read=lambda *_: b"",
         perform=lambda _: None,
         on_welcome=lambda _: None,
+        on_drain=lambda _: None,
+        slept=slept,
     )
     credentials = mutual_tls(root or keys.root.certificate_pem, keys.key, keys.certificate)
     async with grpc.aio.secure_channel(
@@ -134,7 +143,7 @@ async def test_a_server_that_never_welcomes_is_left(monkeypatch: pytest.MonkeyPa
 
 
 async def test_a_server_that_falls_silent_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream_module, "OFFLINE_AFTER_S", 0.3)
+    monkeypatch.setattr(stream_module, "SILENT_AFTER_S", 0.3)
     monkeypatch.setattr(stream_module, "WELCOME_DUE_S", 0.5)
     keys = _Keys()
     pongs = []
@@ -189,7 +198,7 @@ async def test_only_the_pinned_root_is_trusted() -> None:
         await context.read()
 
     async with _server(keys, serve) as port:
-        assert await _ending(keys, port) == "the replica closed the stream"
+        assert await _ending(keys, port) == "the control plane closed the stream"
         reason = await _ending(keys, port, root=other.root.certificate_pem)
         assert "not under the root that this machine pinned" in reason
 
@@ -229,20 +238,51 @@ def test_variables_that_steer_grpc_are_removed(monkeypatch: pytest.MonkeyPatch) 
     }
 
 
+async def test_what_was_said_before_a_sleep_is_not_acted_on() -> None:
+    # Queued in the socket while the machine slept, an offer may be withdrawn when it is read.
+    keys = _Keys()
+
+    async def serve(context: "grpc.aio.ServicerContext[bytes, bytes]") -> None:
+        await context.read()
+        welcome = Welcome(
+            server_time_ms=1, stream_epoch=1, capability=1, min_capability=1, machine_name="m"
+        )
+        await context.write(codec.encode_down([welcome]))
+        await asyncio.Event().wait()
+
+    async with _server(keys, serve) as port:
+        reason = await _ending(keys, port, slept=lambda: True)
+        assert reason == "this machine slept, or its clock was set"
+
+
 def test_a_sleep_is_noticed_once_and_a_drift_never(monkeypatch: pytest.MonkeyPatch) -> None:
-    wall = time.time()
+    wall, boot = time.time(), 100.0
     monkeypatch.setattr(time, "time", lambda: wall)
     monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    watch = SleepWatch(tolerance_s=10)
-    assert not watch.jumped()
+    monkeypatch.setattr(boot_clock, "boot_seconds", lambda: boot)
+    watch = SleepWatch(late_s=9, tolerance_s=10)
+    assert not watch.slept()
     for _ in range(100):
         wall += 1  # a second per look: a clock that is being corrected
-        assert not watch.jumped()
+        boot += 5
+        assert not watch.slept()
     wall += 3600
-    assert watch.jumped()
-    assert not watch.jumped()
+    assert watch.slept()
+    assert not watch.slept()
     wall -= 3600
-    assert watch.jumped()
+    assert watch.slept()
+
+
+def test_a_process_that_stood_still_has_slept_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Stopped by a signal or with its virtual machine, both clocks have gone on beside each other.
+    boot = 100.0
+    monkeypatch.setattr(boot_clock, "boot_seconds", lambda: boot)
+    watch = SleepWatch(late_s=9, tolerance_s=10)
+    boot += 8  # a busy computer
+    assert not watch.slept()
+    boot += 200
+    assert watch.slept()
+    assert not watch.slept()
 
 
 def test_boot_seconds_never_go_back() -> None:
