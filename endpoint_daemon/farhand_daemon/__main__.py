@@ -51,6 +51,7 @@ def _enroll(home: Home, options: argparse.Namespace) -> int:
             chosen_by=options.chosen_by,
             prompt_for_code=not options.code_stdin,
             force=options.force,
+            rejoin=options.rejoin,
         ),
         talk,
     )

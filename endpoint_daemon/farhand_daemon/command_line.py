@@ -78,6 +78,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     _, unknown = parser.parse_known_args(argv[at + 1 :], options)
     if unknown:
         parser.error(f"{' '.join(map(repr, unknown))} is not understood")
+    if options.verb == "enroll" and options.url is None and not options.rejoin:
+        parser.error("the following arguments are required: URL")
     return options
 
 
@@ -97,7 +99,12 @@ def _top() -> _Parser:
 
 
 def _enroll(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("url", metavar="URL", help="address of the control plane")
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        nargs="?",
+        help="address of the control plane (with --rejoin: the one of before, unless given)",
+    )
     parser.add_argument("--name", help="what to call it (default: the host name)")
     parser.add_argument(
         "--code-stdin",
@@ -113,7 +120,13 @@ def _enroll(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-wait", action="store_true", help="do not wait for the maker of the code to confirm"
     )
-    parser.add_argument("--force", action="store_true", help="replace the identity of this home")
+    again = parser.add_mutually_exclusive_group()
+    again.add_argument("--force", action="store_true", help="replace the identity of this home")
+    again.add_argument(
+        "--rejoin",
+        action="store_true",
+        help="come back from quarantine: the first copy as the machine it was, others as new ones",
+    )
     parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--by-installer", action="store_true", help=argparse.SUPPRESS)
 

@@ -19,9 +19,10 @@ from typing import Any, Final
 
 from farhand_daemon.discovery import Discovery, discover, normal_url
 from farhand_daemon.enrol_client import EnrolmentClient
-from farhand_daemon.identity import MachineCredentials, store_identity
+from farhand_daemon.identity import MachineCredentials, load_identity, store_identity
 from farhand_daemon.machine_file import MachineFile, load_machine_file, write_machine_file
 from farhand_daemon.paths import Home, prepare_home, write_private
+from farhand_daemon.running import remove_work, running_commands
 from farhand_daemon.status import running_pid
 from farhand_proto.v1 import enroll_pb2
 from farhand_shared import pki
@@ -39,13 +40,14 @@ _STATUS_EVERY_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrolOptions:
-    url: str
+    url: str | None  # None: to rejoin where this home was enrolled
     name: str | None = None  # None: the host name
     trust: str | None = None  # None: ask, unless the machine file says
     chosen_by: str | None = None  # who chose ``trust`` without a prompt: up or preset
     prompt_for_code: bool = True
     wait: bool = True
     force: bool = False
+    rejoin: bool = False  # come back as the machine of this home, or as one of its own
     as_json: bool = False
 
 
@@ -80,9 +82,10 @@ def talk_on_terminal(*, as_json: bool) -> Talk:
 
 def enrol(home: Home, options: EnrolOptions, talk: Talk) -> MachineCredentials:
     """Enrol and return the stored identity; raise one of our errors with nothing half-done."""
-    url = normal_url(options.url)
+    before = load_identity(home) if options.rejoin else None
+    url = normal_url(_url(options, before))
     name = _check_name(options.name if options.name is not None else socket.gethostname())
-    if home.identity_file.exists() and not options.force:
+    if home.identity_file.exists() and not (options.force or options.rejoin):
         raise Conflict(
             f"cannot enrol: {home.root} already holds an identity; "
             "use farhandd status, another --home, or --force to replace it"
@@ -94,13 +97,28 @@ def enrol(home: Home, options: EnrolOptions, talk: Talk) -> MachineCredentials:
     code = _read_code(options, talk)
     _check_pin(url, found, code)
     machine, fresh = _choose_trust(home, options, talk)
-    identity = _redeem(home, talk, url=url, name=name, found=found, code=code, machine=machine)
+    identity = _redeem(
+        home, talk, url=url, name=name, found=found, code=code, machine=machine, before=before
+    )
+    if before is not None:
+        _part(home, before, identity, talk)
     if fresh:
         write_machine_file(home.machine_file, machine)
     store_identity(home, identity)
     home.pending_file.unlink(missing_ok=True)
     home.status_file.unlink(missing_ok=True)  # it told of the identity before
     return identity
+
+
+def _url(options: EnrolOptions, before: MachineCredentials | None) -> str:
+    if options.url is not None:
+        return options.url
+    if before is None:
+        raise InvalidInput(
+            "cannot enrol: no address was given; give the control plane's, as in "
+            "farhandd enroll URL"
+        )
+    return before.server_url
 
 
 def _check_name(name: str) -> str:
@@ -200,18 +218,21 @@ def _redeem(
     found: Discovery,
     code: EnrolmentCode,
     machine: MachineFile,
+    before: MachineCredentials | None,
 ) -> MachineCredentials:
     key_pem = _key_for(home, code)
+    csr = pki.create_csr(key_pem)
     with EnrolmentClient(found.enrol_address, found.root_pem) as client:
         answer = client.redeem(
             enroll_pb2.RedeemRequest(
                 code_secret=code.secret.reveal(),
-                csr=pki.create_csr(key_pem),
+                csr=csr,
                 name_hint=name,
                 capability=CAPABILITY,
                 daemon_version=__version__,
                 trust_level=machine.trust_level,
                 chosen_by=machine.chosen_by,
+                rejoin=None if before is None else _proof_of(before, csr),
             )
         )
     words = six_words(
@@ -246,6 +267,30 @@ def _redeem(
     ).with_certificate(
         key_pem=key_pem, certificate_der=answer.certificate, jitter=random.SystemRandom().random()
     )
+
+
+def _proof_of(before: MachineCredentials, csr: bytes) -> enroll_pb2.Rejoin:
+    signed_at_ms = time.time_ns() // 1_000_000
+    return enroll_pb2.Rejoin(
+        certificate=pki.certificate_der(before.certificate_pem.encode()),
+        signed_at_ms=signed_at_ms,
+        signature=pki.sign_rejoin(before.key_pem.encode(), csr, signed_at_ms),
+    )
+
+
+def _part(home: Home, before: MachineCredentials, identity: MachineCredentials, talk: Talk) -> None:
+    """Say which machine this computer is now; one of its own begins without the other's work."""
+    if identity.machine_id == before.machine_id:
+        talk.say(f"This computer is {identity.machine_name} again, under a new key.")
+        return
+    talk.say(
+        f"This computer is a machine of its own now: {before.machine_name} is another one, or may "
+        "not come back."
+    )
+    if running_commands(home.root):
+        talk.say("Commands that it started still run here; nobody will learn how they end.")
+        return
+    remove_work(home.root)
 
 
 def _check_answer(

@@ -57,6 +57,16 @@ def end_commands(running: tuple[Running, ...]) -> None:
             time.sleep(_LOOK_S)
 
 
+def remove_work(root: Path) -> None:
+    """Remove what the daemon knows of commands, none of which may run: journal, output, results."""
+    import shutil  # not in the memory of who only looks
+
+    for name in ("journal", "journal.new"):
+        (root / name).unlink(missing_ok=True)
+    for name in (SPOOL_FOLDER, ORPHANS_FOLDER):
+        shutil.rmtree(root / name, ignore_errors=True)
+
+
 def _started(path: str) -> Started | None:
     try:
         reader = SpoolReader(path)
