@@ -20,6 +20,7 @@ from building import ROOT
 DISTRIBUTIONS = {"farhand": ROOT, "farhand_daemon": ROOT / "endpoint_daemon"}
 SOURCES = ("control_plane/farhand_control_plane", "endpoint_daemon", "shared", "deploy", "scripts")
 DIST = ROOT / "control_plane" / "farhand_control_plane" / "_dist"
+RELEASES = ROOT / "releases"  # signed releases to carry, not of the repository; scripts/release.py
 INSTALLER = ROOT / "deploy" / "install.sh"
 
 
@@ -74,10 +75,15 @@ def dist_parts() -> list[Path]:
     return [*sorted((ROOT / "scripts").glob("pip-*.whl")), *([INSTALLER] * INSTALLER.exists())]
 
 
+def release_files() -> list[Path]:
+    """Return the files of the releases that are to be carried, beneath RELEASES."""
+    return [path for path in sorted(RELEASES.glob("[0-9]*/*")) if path.is_file()]
+
+
 def dist(folder: Path = DIST) -> bool:
     """Make a folder hold what new machines are given; False when it does already.
 
-    The daemon's wheel, built from the sources as they are, and `dist_parts`.
+    The daemon's wheel, built from the sources as they are, `dist_parts`, and `release_files`.
     """
     daemon = ROOT / "endpoint_daemon"
     if building.was_built_from(folder, dist_source()):
@@ -90,13 +96,17 @@ def dist(folder: Path = DIST) -> bool:
             building.run(wheel_command(daemon, fresh), "build the daemon's wheel", cwd=fresh)
             for path in dist_parts():
                 shutil.copy(path, fresh)
+            for path in release_files():
+                target = fresh / "releases" / path.relative_to(RELEASES)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
     return True
 
 
 def dist_source() -> str:
     """Return the hash of everything that decides what `_dist` becomes."""
     files = [*sources_under(ROOT / "endpoint_daemon"), *sources_under(ROOT / "shared")]
-    return building.hash_of([*files, *dist_parts()])
+    return building.hash_of([*files, *dist_parts(), *release_files()])
 
 
 if __name__ == "__main__":

@@ -52,3 +52,6 @@ class ServedFilesHook(BuildHookInterface):  # type: ignore[type-arg]  # hatchlin
         wheels = builder.build(directory=self._scratch.name, versions=["standard"])
         for path in [*map(Path, wheels), *build_wheels.dist_parts()]:
             build_data["force_include"][str(path)] = f"{package}/_dist/{path.name}"
+        for path in build_wheels.release_files():
+            name = path.relative_to(build_wheels.RELEASES).as_posix()
+            build_data["force_include"][str(path)] = f"{package}/_dist/releases/{name}"

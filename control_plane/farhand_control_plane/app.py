@@ -20,6 +20,7 @@ from farhand_control_plane.api import (
     sign_in,
     tickets,
     tokens,
+    updates,
 )
 from farhand_control_plane.api.access import Requires
 from farhand_control_plane.api.answer_headers import AnswerHeaders
@@ -39,6 +40,7 @@ _ROUTERS: tuple[APIRouter, ...] = (
     chat.router,
     events.router,
     install.router,
+    updates.router,
     machines.router,
     tickets.router,
     questions.router,

@@ -128,6 +128,12 @@ def _service(home: Home, options: argparse.Namespace) -> int:
     return service(home, options.action, restart=options.restart, as_json=options.json)
 
 
+def _update(home: Home, options: argparse.Namespace) -> int:
+    from farhand_daemon.update.verb import update
+
+    return update(home, options)
+
+
 def _uninstall(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.uninstall import uninstall
 
@@ -164,6 +170,7 @@ _VERBS: Final[dict[str, Callable[[Home, argparse.Namespace], int]]] = {
     "doctor": _doctor,
     "logs": _logs,
     "service": _service,
+    "update": _update,
     "uninstall": _uninstall,
     "renew-certificate": _renew,
 }

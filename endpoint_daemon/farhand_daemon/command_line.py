@@ -11,6 +11,7 @@ from typing import Final, NoReturn
 from farhand_shared.version import __version__
 
 INNER_VERBS: Final = ("renew-certificate",)  # the daemon's own helpers: never named to people
+_WAIT_MAX_H: Final = 24 * 366
 _HOME_HELP: Final = "where its files are (default: FARHAND_DAEMON_HOME, else the data folder)"
 
 _UNATTENDED: Final = """\
@@ -166,6 +167,25 @@ def _uninstall(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--force", action="store_true", help="end commands that still run")
 
 
+def _update(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--check", action="store_true", help="only say what there is")
+    what.add_argument("--to", metavar="VERSION", help="this version, an older or a failed one too")
+    what.add_argument("--rollback", action="store_true", help="the version before this one")
+    what.add_argument("--off", action="store_true", help="no version changes by itself any more")
+    what.add_argument("--channel", metavar="NAME", help="let releases of NAME be installed")
+    what.add_argument(
+        "--wait", type=_hours, metavar="HOURS", help="not now: not before so many hours (0: now)"
+    )
+    what.add_argument("--by-daemon", action="store_true", help=argparse.SUPPRESS)
+
+
+def _hours(text: str) -> int:
+    if not text.isdecimal() or not text.isascii() or int(text) > _WAIT_MAX_H:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of hours up to {_WAIT_MAX_H}")
+    return int(text)
+
+
 def _as_json(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="the same for programs")
 
@@ -207,6 +227,16 @@ _VERBS: Final = {
         "or as root of\nthe computer. It starts with the computer and is started again when it "
         "fails. Exit status 4:\nno service manager runs here, as in most containers.",
         options=_service,
+    ),
+    "update": _Verb(
+        does="change to another version of it, and back",
+        cannot="update",
+        description="Install the newest release of this machine's channel and change to it. Only a "
+        "release that\na pinned key has signed is installed. Running commands go on; a version "
+        "that does not\nconnect within two minutes is left for the one before and remembered. "
+        "Without a person\nthe daemon does the same every few hours, unless the machine's file "
+        'says update = "off".',
+        options=_update,
     ),
     "uninstall": _Verb(
         does="remove everything of it from this computer",

@@ -34,6 +34,7 @@ class Discovery:
     enrol_address: str
     link_address: str
     instance_name: str
+    capability: int | None = None  # of the link protocol; None: it does not say
     server_time: datetime | None = None  # of the answer, to the second; for doctor
 
 
@@ -142,12 +143,17 @@ def _parse(url: str, host: str, body: bytes) -> Discovery:
             enrol_address=_address(texts["enrol_address"], host),
             link_address=_address(texts["link_address"], host),
             instance_name=texts["instance_name"],
+            capability=_number(document.get("capability")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise InvalidInput(
             f"cannot enrol at {url}: its {WELL_KNOWN} is not what a control plane says ({error}); "
             "give the address of a Farhand control plane"
         ) from error
+
+
+def _number(value: object) -> int | None:
+    return value if type(value) is int else None
 
 
 def _address(text: str, url_host: str) -> str:

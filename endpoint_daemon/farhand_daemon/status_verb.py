@@ -7,6 +7,7 @@ from farhand_daemon.identity import load_identity
 from farhand_daemon.machine_file import load_machine_file
 from farhand_daemon.paths import Home
 from farhand_daemon.status import DaemonStatus, read_status, running_pid, way_back
+from farhand_daemon.update.told import tell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.version import __version__
 
@@ -43,6 +44,7 @@ def show_status(home: Home, *, as_json: bool) -> int:
             "certificate_until": identity.not_after.isoformat(),
             "renewal_problem": "" if last is None else last.renewal_problem,
             "version": __version__ if last is None else last.version,
+            "update": tell(home)[0],
         }
         print(json.dumps(document))
         return 0
@@ -58,6 +60,7 @@ def show_status(home: Home, *, as_json: bool) -> int:
         ("link", f"{link} ({identity.link_address})"),
         ("trust level", trust),
         ("certificate", f"{until}; {renewal}" if renewal else until),
+        ("version", f"{__version__ if last is None else last.version}; {tell(home)[0]}"),
         ("home", str(home.root)),
     ):
         print(f"{name:<12} {value}")

@@ -18,6 +18,17 @@ PUBLIC: Final = {
     "/v1/sign-in": "who signs in is nobody yet; the link's token decides, once",
     "/install.sh": "a computer that is being added has no token yet; what it gets holds no secret",
     "/dist/{file}": "the same computer fetches the daemon, which anybody may have",
+    **dict.fromkeys(
+        (
+            "/updates/channels/{channel}",
+            "/updates/versions/{version}",
+            "/updates/files/{sha256}",
+            "/updates/index/{project}/",
+            "/updates/index/{project}/{file}",
+        ),
+        "machines fetch the daemon's releases as they fetched the daemon; signatures and hashes "
+        "decide what they believe, and nothing here is secret",
+    ),
     "/healthz": "load balancers and process supervisors have no token, and it tells nothing else",
     "/.well-known/farhand": (
         "a computer that enrols has no token yet; it says where to dial, and the pin in the "

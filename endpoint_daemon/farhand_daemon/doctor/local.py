@@ -171,3 +171,11 @@ def versions(pid: int | None, last: DaemonStatus | None) -> Check:
             "start it again (running commands go on): with a service, farhandd service install",
         )
     return good("versions", text)
+
+
+def update(home: Home) -> Check:
+    """Say how versions change here, and which one failed."""
+    from farhand_daemon.update.told import tell
+
+    text, step = tell(home)
+    return bad("update", text, step) if step else good("update", text)

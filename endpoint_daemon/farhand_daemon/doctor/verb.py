@@ -48,6 +48,7 @@ def _checks(home: Home) -> Iterator[Check]:
     yield tried("service", lambda: local.service(home))
     last = read_status(home)
     yield local.versions(pid, last)
+    yield tried("update", lambda: local.update(home))
     try:
         identity = load_identity(home)
     except FarhandError as error:

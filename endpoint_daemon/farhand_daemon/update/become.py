@@ -5,13 +5,16 @@ Small and without imports of weight: every start of the daemon passes through he
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NoReturn
 
+from farhand_daemon.machine_file import UPDATE_OFF, load_machine_file
 from farhand_daemon.paths import Home
 from farhand_daemon.update.slots import own_slot
 from farhand_daemon.update.state import Candidate, UpdateState, load_state
+from farhand_shared.errors import FarhandError
 
 TRIAL_MODULE: Final = "farhand_daemon.update.trial"
 NO_TRIAL: Final = "--no-trial"  # of `farhandd run`
@@ -36,8 +39,22 @@ def try_what_is_ready(home: Home, words: Sequence[str]) -> None:
         return
     if not slots.named(candidate.slot).is_complete():
         return
+    if not candidate.asked and not allowed_now(slots.folder, home.machine_file):
+        return
     # Exec keeps the process: pid, terminal and service are the same.
     os.execv(sys.executable, [sys.executable, "-P", "-m", TRIAL_MODULE, *words])
+
+
+def allowed_now(folder: Path, machine_file: Path) -> bool:
+    """Tell whether a machine's own file, and what a person said, let versions change by themselves.
+
+    A file that cannot be used allows nothing.
+    """
+    try:
+        off = load_machine_file(machine_file).update == UPDATE_OFF
+    except FarhandError:
+        return False
+    return not off and time.time() * 1000 >= load_state(folder).not_before_ms
 
 
 def start_again(home: Home, words: Sequence[str], notify: str | None) -> NoReturn:

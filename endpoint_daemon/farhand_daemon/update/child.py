@@ -11,7 +11,7 @@ from typing import Final
 from farhand_daemon.process_identity import LINUX
 from farhand_daemon.update.slots import Slot
 
-_LEAVE_S: Final = 30.0  # for a version that is told to leave; then it is killed
+_LEAVE_S: Final = 25.0  # for a version that is told to stop; service managers give 30 s
 _NOTIFY: Final = "NOTIFY_SOCKET"  # the service manager listens to our parent, not to a child
 
 
@@ -59,15 +59,15 @@ class Child:
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
-    def leave(self) -> None:
+    def leave(self, within_s: float = _LEAVE_S) -> None:
         """Let it leave, with its commands running; kill it when it does not."""
         self.pass_on(signal.SIGTERM)
-        self.wait()
+        self.wait(within_s)
 
-    def wait(self) -> int:
-        """Return its exit status; it was told to end, and does not get longer than it may take."""
+    def wait(self, within_s: float = _LEAVE_S) -> int:
+        """Return its exit status; it was told to end, and is killed when it takes longer."""
         try:
-            return self._process.wait(_LEAVE_S)
+            return self._process.wait(within_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()

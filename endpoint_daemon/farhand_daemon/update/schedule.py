@@ -17,8 +17,9 @@ from typing import Final
 
 from farhand_daemon.boot_clock import boot_seconds
 from farhand_daemon.event_log import EventLog
-from farhand_daemon.machine_file import PROBATION_DEFAULT_S, UPDATE_OFF, Ceiling
+from farhand_daemon.machine_file import PROBATION_DEFAULT_S, Ceiling
 from farhand_daemon.paths import Home
+from farhand_daemon.update.become import allowed_now
 from farhand_daemon.update.slots import Slot, Slots, own_slot
 from farhand_daemon.update.state import (
     STATE_FILE,
@@ -70,17 +71,12 @@ class Updates:
             await asyncio.sleep(_LOOK_S)
             if self._state_changed() and self._see_to_state():
                 return
-            if self._connected() and boot_seconds() >= self._next and self.allowed():
+            if self._connected() and boot_seconds() >= self._next and self._allowed():
                 self._next = boot_seconds() + self._uniform(*_EVERY_S)
                 await self._let_look()
 
-    def allowed(self) -> bool:
-        """Tell whether this machine's own file lets versions change by themselves now."""
-        try:
-            off = self._ceiling.current().update == UPDATE_OFF
-        except FarhandError:
-            return False
-        return not off and time.time() * 1000 >= load_state(self._slots.folder).not_before_ms
+    def _allowed(self) -> bool:
+        return allowed_now(self._slots.folder, self._home.machine_file)
 
     def connected_now(self) -> None:
         """The link is up: if a version was in doubt because it was not, it is known now."""
@@ -123,7 +119,7 @@ class Updates:
             return False  # another machine of this installation tries it: its verdict comes first
         if current is not None and current != self._own:
             why = "another version is current"
-        elif state.ready is not None and (state.ready.asked or self.allowed()):
+        elif state.ready is not None and (state.ready.asked or self._allowed()):
             why = f"{state.ready.version} is ready to be tried"
         else:
             return False

@@ -91,7 +91,7 @@ class TrialRun:
             if isinstance(verdict, Failed):
                 verdict = replace(verdict, reason=self._with_status(verdict.reason))
             if verdict is not None:
-                child.leave()
+                child.leave(self._length_s / 4)
                 return verdict
             wait_s = max(0.0, probation.end - self._clock())
             readable = select.select([*child.descriptors, reading], [], [], wait_s)[0]

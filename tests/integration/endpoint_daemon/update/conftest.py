@@ -1,0 +1,79 @@
+"""An installed daemon that is enrolled, with a short probation."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.fake_control_plane import FakeControlPlane, FakeMachine
+from tests.fakes.installed_program import InstalledProgram
+from tests.integration.endpoint_daemon.conftest import Farhandd
+
+MACHINE_FILE = 'trust_level = "trusted"\nupdate_probation_s = 4\n'
+SHORT = 'trust_level = "trusted"\nupdate_probation_s = 2\n'  # for what is to fail
+
+
+@dataclass
+class Machine:
+    """One machine, its installed program, and the processes that the test started of it."""
+
+    plane: FakeControlPlane
+    program: InstalledProgram
+    home: Path
+    machine_id: str
+    farhandd: Farhandd
+    processes: list[asyncio.subprocess.Process] = field(default_factory=list)
+
+    @property
+    def there(self) -> FakeMachine:
+        return self.plane.machines[self.machine_id]
+
+    async def run(self) -> asyncio.subprocess.Process:
+        """Start the daemon as a service manager does."""
+        with (self.home.parent / "said").open("ab") as said:  # for whoever reads a failure
+            process = await asyncio.create_subprocess_exec(
+                self.program.farhandd,
+                *("run", "--home", str(self.home)),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=said,
+                stderr=said,
+            )
+        self.processes.append(process)
+        return process
+
+    async def connects(self, version: str) -> None:
+        """Wait until a daemon that calls itself so says Hello, and no other after it."""
+        await self.plane.until(
+            lambda: (
+                bool(self.there.hellos)
+                and self.there.hellos[-1].daemon_version == version
+                and self.there.session is not None
+                and self.there.session.link.welcomed
+            ),
+            timeout_s=30,
+        )
+
+    async def comes_to(self, condition: Callable[[], bool]) -> None:
+        """Wait for something that only files tell."""
+        end = time.monotonic() + 30
+        while not condition():
+            assert time.monotonic() < end, "it did not happen in time"
+            await asyncio.sleep(0.02)  # nothing announces it
+
+
+@pytest.fixture
+async def machine(
+    plane: FakeControlPlane, farhandd: Farhandd, tmp_path: Path
+) -> AsyncIterator[Machine]:
+    program = InstalledProgram.make(tmp_path / "data")
+    machine_id = await farhandd.enrol(plane)
+    farhandd.narrow(MACHINE_FILE)
+    machine = Machine(plane, program, farhandd.home, machine_id, farhandd)
+    yield machine
+    for process in machine.processes:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
