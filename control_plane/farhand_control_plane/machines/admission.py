@@ -30,8 +30,8 @@ REVOKED: Final = Bye(
 )
 QUARANTINED: Final = Bye(
     code="quarantined",
-    message="two living daemons showed this machine's certificate; "
-    "enrol it again with farhandd enroll URL --force",
+    message="two living daemons showed this machine's certificate; run farhandd enroll --rejoin on "
+    "the computer that shall stay this machine, then on the other",
     retry=False,
 )
 PENDING: Final = Bye(

@@ -20,6 +20,7 @@ from farhand_shared.link_replica import ReplicaLink
 
 _log = logging.getLogger(__name__)
 
+GOING_AWAY = Bye(code="going_away", message="the control plane is stopping", retry=True)
 SUPERSEDED = Bye(code="superseded", message="a newer stream of this machine is open", retry=True)
 
 

@@ -20,6 +20,7 @@ from farhand_control_plane.machines.execs import Execs
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.limits import OutputLimits
 from farhand_control_plane.machines.link_service import LinkService
+from farhand_control_plane.machines.machine_link import GOING_AWAY
 from farhand_control_plane.machines.news import AttemptNews
 from farhand_control_plane.machines.presence import Presence
 from farhand_control_plane.machines.recorder import Recorder
@@ -33,6 +34,15 @@ _log = logging.getLogger(__name__)
 
 HOT_CONNECTIONS: Final = 8  # starts and results of commands
 OUTPUT_CONNECTIONS: Final = 4
+LISTENER_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
+    ("grpc.max_send_message_length", MESSAGE_MAX_BYTES),
+    # Below what clients send, or they would be sent away for pinging too often.
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", KEEPALIVE_MIN_PING_INTERVAL_MS),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.so_reuseport", 0),  # a taken port is an error, not a silent share
+)
+_GOODBYE_S: Final = 1.0
 _EVERY_INTERFACE: Final = ("", "0.0.0.0", "[::]")  # noqa: S104 - recognised, not bound here
 
 
@@ -79,6 +89,7 @@ class MachineService:
         self.hub = Hub()
         self.execs = Execs(database, self._hot, self.hub)
         self._authority: CertificateAuthority | None = None
+        self._servers: list[grpc.aio.Server] = []
         self.enrol_port = 0
         self.link_port = 0
 
@@ -140,6 +151,7 @@ class MachineService:
             dispatcher=dispatcher,
             recorder=recorder,
             presence=presence,
+            inputs=self.execs.inputs,
         )
         self.link_port = await self._listen(
             "link", self._settings.link_bind, leaf.mutual_tls(), link.handlers()
@@ -149,7 +161,12 @@ class MachineService:
         )
 
     async def drain(self, within_s: float = 10.0) -> None:
-        """Ask every machine to go to another replica; returns when they left or the time is up."""
+        """Take no new streams and ask every machine to go to another replica.
+
+        Returns when they have left or the time is up; who is still here then is told goodbye.
+        """
+        # At once, or a machine that leaves would come back here.
+        stopping = [asyncio.create_task(server.stop(within_s)) for server in self._servers]
         for link in self.hub.links():
             link.session.drain(int(within_s * 1000))
             link.output_due.set()
@@ -158,10 +175,23 @@ class MachineService:
                 await self.hub.until_empty()
         except TimeoutError:
             _log.warning("%d machines did not leave in time", len(self.hub.held()))
+        await self._say_goodbye()
+        await asyncio.gather(*stopping)
 
     async def close(self) -> None:
         """Stop serving; streams end, commands go on where they run. Idempotent."""
+        await self._say_goodbye()
         await self._opened.aclose()
+
+    async def _say_goodbye(self) -> None:
+        """Let every stream end by a word instead of a broken connection."""
+        for link in self.hub.links():
+            link.close(GOING_AWAY)
+        try:
+            async with asyncio.timeout(_GOODBYE_S):
+                await self.hub.until_empty()
+        except TimeoutError:
+            return  # who does not read is cut off
 
     async def _listen(
         self,
@@ -170,19 +200,7 @@ class MachineService:
         credentials: grpc.ServerCredentials,
         handlers: grpc.GenericRpcHandler,
     ) -> int:
-        server = grpc.aio.server(
-            options=[
-                ("grpc.max_receive_message_length", MESSAGE_MAX_BYTES),
-                ("grpc.max_send_message_length", MESSAGE_MAX_BYTES),
-                # Below what clients send, or they would be sent away for pinging too often.
-                (
-                    "grpc.http2.min_recv_ping_interval_without_data_ms",
-                    KEEPALIVE_MIN_PING_INTERVAL_MS,
-                ),
-                ("grpc.keepalive_permit_without_calls", 1),
-                ("grpc.so_reuseport", 0),  # a taken port is an error, not a silent share
-            ]
-        )
+        server = grpc.aio.server(options=list(LISTENER_OPTIONS))
         server.add_generic_rpc_handlers((handlers,))
         try:
             port = server.add_secure_port(bind, credentials)
@@ -192,5 +210,6 @@ class MachineService:
                 "ours; stop what uses it or choose another"
             ) from error
         await server.start()
+        self._servers.append(server)
         self._opened.push_async_callback(server.stop, 0.5)
         return port

@@ -32,6 +32,10 @@ async def revoke(lab, machine):
         )
 
 
+async def is_offline(lab, machine):
+    return (await presence(lab, machine)).presence == "offline"
+
+
 async def test_a_linked_machine_is_online_with_its_facts_and_offline_after(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)
@@ -40,19 +44,19 @@ async def test_a_linked_machine_is_online_with_its_facts_and_offline_after(lab):
         assert (view.presence, view.status, view.trust_level) == ("online", "active", "trusted")
         assert view.facts["hostname"] == "fake"
         assert view.facts["home"].encode("utf-8", "surrogateescape") == b"/home/\xff"
-
-    async def is_offline():
-        return (await presence(lab, machine)).presence == "offline"
-
-    await lab.until(is_offline)
+    await lab.until(lambda: is_offline(lab, machine))
 
 
 async def test_a_machine_unheard_for_45_seconds_is_shown_offline(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)
     async with lab.daemon(machine, replica):
-        await lab.sql("update schema_record set clock_shift_ms = 46000")
-        assert (await presence(lab, machine)).presence == "offline"
+
+        async def later():  # again when it was heard just then: its first pings are about now
+            await lab.sql("update schema_record set clock_shift_ms = clock_shift_ms + 46000")
+            return await is_offline(lab, machine)
+
+        await lab.until(later)
 
 
 async def test_each_stream_has_a_higher_epoch_and_the_older_one_is_told(lab):
@@ -236,6 +240,38 @@ async def test_drain_asks_the_machines_to_leave(lab):
         async with newer:
             await asyncio.wait_for(draining, 10)
             assert not first.hub.held()
+
+
+async def test_a_draining_replica_takes_no_stream_and_says_goodbye_to_who_stays(lab):
+    replica = await lab.replica()
+    machine, other = await lab.machine(replica), await lab.machine(replica, "other")
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica) as daemon:
+        seen, task = await lab.start(replica, "fake", "x")
+        await lab.sees(lambda: machine.starts)
+        draining = asyncio.create_task(replica.drain(within_s=1.0))
+        await lab.sees(lambda: daemon.drains)
+        late = FakeDaemon(other)
+        await late.connect(welcome=False)
+        await asyncio.wait_for(late.ended.wait(), 10)
+        assert late.epochs == [], "it would have to leave again"
+        await late.stop()
+        await asyncio.wait_for(draining, 10)
+        await asyncio.wait_for(daemon.ended.wait(), 10)
+        assert [(bye.code, bye.retry) for bye in daemon.byes] == [("going_away", True)]
+        await lab.until(lambda: is_offline(lab, machine))
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    assert (await lab.view(seen.command_id)).state == "started", "what runs goes on"
+
+
+async def test_a_replica_that_closes_says_goodbye(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica) as daemon:
+        await replica.close()
+        await asyncio.wait_for(daemon.ended.wait(), 10)
+        assert [bye.code for bye in daemon.byes] == ["going_away"]
 
 
 async def test_a_machine_that_breaks_the_protocol_is_told_and_may_come_back(lab):
