@@ -114,6 +114,50 @@ class Settings:
         default=16,
         metadata=_from("FARHAND_SESSION_SLOTS", "sessions that one replica steps at the same time"),
     )
+    provisioner: str = field(
+        default="",
+        metadata=_from(
+            "FARHAND_PROVISIONER",
+            "makes environments on demand: local_process, local_container, or an installed one; "
+            "there are none when unset",
+        ),
+    )
+    environments_max: int = field(
+        default=4, metadata=_from("FARHAND_ENVIRONMENTS_MAX", "environments there may be at once")
+    )
+    environments_per_member: int = field(
+        default=2,
+        metadata=_from("FARHAND_ENVIRONMENTS_PER_MEMBER", "of these, how many of one member"),
+    )
+    environment_lifetime_s: int = field(
+        default=4 * 3600,
+        metadata=_from(
+            "FARHAND_ENVIRONMENT_LIFETIME_S", "seconds that an environment lives at most"
+        ),
+    )
+    environment_grace_s: int = field(
+        default=60,
+        metadata=_from(
+            "FARHAND_ENVIRONMENT_GRACE_S", "seconds that one is kept after its ticket has closed"
+        ),
+    )
+    environments_folder: Path | None = field(
+        default=None,
+        metadata=_from(
+            "FARHAND_ENVIRONMENTS_FOLDER",
+            "folder for environments of this computer; environments/ in the home when unset",
+        ),
+    )
+    container_engine: str = field(
+        default="",
+        metadata=_from(
+            "FARHAND_CONTAINER_ENGINE", "docker, podman or a path; the first on PATH when unset"
+        ),
+    )
+    container_image: str = field(
+        default="",
+        metadata=_from("FARHAND_CONTAINER_IMAGE", "image of local_container; it holds farhandd"),
+    )
     log_format: str = field(
         default="json", metadata=_from("FARHAND_LOG_FORMAT", "json, or text for people")
     )
@@ -135,6 +179,11 @@ class Settings:
     def ports_file(self) -> Path:
         """The ports that the local instance keeps over restarts."""
         return self.home / "ports.json"
+
+    @property
+    def environments(self) -> Path:
+        """Where environments of this computer lie; made by the provisioner that uses it."""
+        return self.environments_folder or self.home / "environments"
 
     @property
     def daemon_home(self) -> Path:
@@ -185,10 +234,15 @@ def _port(name: str, text: str) -> int:
     return int(text)
 
 
-def _slots(name: str, text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 1024:
-        raise InvalidInput(f"cannot use {name}: {text!r} is not a count; use 1 to 1024")
-    return int(text)
+def _whole(what: str, at_least: int, at_most: int) -> Callable[[str, str], int]:
+    def read(name: str, text: str) -> int:
+        if not text.isdecimal() or not at_least <= int(text) <= at_most:
+            raise InvalidInput(
+                f"cannot use {name}: {text!r} is not {what}; use {at_least} to {at_most}"
+            )
+        return int(text)
+
+    return read
 
 
 def _url(name: str, text: str) -> str:
@@ -230,7 +284,12 @@ _READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "instance_key": _key,
     "model_base_url": _url,
     "model_api_key": _secret,
-    "session_slots": _slots,
+    "session_slots": _whole("a count", 1, 1024),
+    "environments_max": _whole("a count", 0, 1024),
+    "environments_per_member": _whole("a count", 0, 1024),
+    "environment_lifetime_s": _whole("a number of seconds", 60, 30 * 86_400),
+    "environment_grace_s": _whole("a number of seconds", 0, 86_400),
+    "environments_folder": _folder,
     "log_format": _one_of("json", "text"),
     "log_level": _one_of("debug", "info", "warning", "error"),
 }

@@ -22,7 +22,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from farhand_control_plane.config import Settings, instance_key
 from farhand_control_plane.logs import log
-from farhand_control_plane.ports import Ports, choose, listening_socket, load_ports, store_ports
+from farhand_control_plane.ports import (
+    Ports,
+    bracketed,
+    choose,
+    listening_socket,
+    load_ports,
+    reachable_host,
+    store_ports,
+)
 from farhand_shared.errors import FarhandError, InvalidInput
 from farhand_shared.version import __version__
 
@@ -36,15 +44,17 @@ LAG_PROBE_S: Final = 0.5
 LAG_LOGGED_S: Final = 0.25
 UPKEEP_S: Final = 24 * 3600.0
 OUTPUT_KEPT_S: Final = 30 * 24 * 3600.0
+MESSAGES_KEPT_S: Final = 30 * 24 * 3600.0  # in inboxes, once they are read
 SIGN_INS_KEPT_S: Final = 7 * 24 * 3600  # a link or session that ended: long enough to look into it
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 10.0
 DRAIN_S: Final = 5.0
+ENVIRONMENTS_END_S: Final = 8.0  # of the 15 s that `up` waits; what is left ends by itself
+LIFELINE: Final = "lifeline"  # why a child stops whose parent is gone: that was no one's wish
 # Longer than clients and proxies keep an idle connection: who sends must be the one who closes.
 KEEP_ALIVE_S: Final = 75
 # The rest is for machines' links, the database and the log. An event stream or a command that runs
 # holds one connection; a replica carries hundreds of them, never thousands.
-MESSAGES_KEPT_S: Final = 30 * 24 * 3600.0  # in inboxes, once they are read
 HTTP_CONNECTIONS_MAX: Final = 8192
 HTTP_CONNECTIONS_SHARE: Final = 0.5  # of the descriptors that we may have
 HTTP_BACKLOG: Final = 128  # asyncio also tries so many accepts in a row
@@ -136,7 +146,7 @@ class _Process:
         data = os.read(descriptor, 4096)
         if not data:
             asyncio.get_running_loop().remove_reader(descriptor)
-            self._stop_for("lifeline")
+            self._stop_for(LIFELINE)
             return
         self._received += data
         line, newline, _ = self._received.partition(b"\n")
@@ -187,6 +197,11 @@ class _Process:
             "link_port": replica.machines.link_port,
         }
 
+    def _environment_url(self, listening: socket.socket) -> str:
+        """Return where environments of this computer find the API: not through a proxy."""
+        host = reachable_host(self._settings.bind, self._settings.public_host)
+        return f"http://{bracketed(host)}:{listening.getsockname()[1]}"
+
     async def _choose_ports(self, prepared: Any) -> Ports:  # wiring.Prepared, not imported here
         wanted = Ports(
             http=self._settings.http_port or 0,
@@ -215,6 +230,9 @@ class _Process:
             "upkeep": lambda: _upkeep(replica),
             "loop-lag": _watch_lag,
         }
+        if replica.provisioning is not None:
+            provisioning, url = replica.provisioning, self._environment_url(listening)
+            loops["provisioning"] = lambda: provisioning.run(url)
         async with asyncio.TaskGroup() as group:
             running = [
                 group.create_task(_kept(name, loop), name=name) for name, loop in loops.items()
@@ -236,6 +254,8 @@ class _Process:
             log(LOGGER, "replica_started", replica=replica.replica_id, **where)
             await asyncio.wait((stopped, serving), return_when=asyncio.FIRST_COMPLETED)
             log(LOGGER, "replica_stopping", replica=replica.replica_id, why=self._why_stopped)
+            if self._options.local and self._why_stopped != LIFELINE:
+                await _destroy_environments(replica)
             await _drain(replica, http)
             for task in running:
                 task.cancel()
@@ -303,6 +323,17 @@ def http_server(replica: "Replica") -> Any:  # a uvicorn.Server, imported late
     )
 
 
+async def _destroy_environments(replica: "Replica") -> None:
+    """End what would run on after this computer's instance was stopped on purpose."""
+    if replica.provisioning is None:
+        return
+    try:
+        if not await replica.provisioning.destroy_here(ENVIRONMENTS_END_S):
+            log(LOGGER, "environments_left", level=logging.WARNING)
+    except FarhandError as error:
+        log(LOGGER, "environments_left", level=logging.WARNING, error=str(error))
+
+
 async def _drain(replica: "Replica", http: Any) -> None:  # http: a uvicorn.Server
     """Stop taking work, hand back what is in hand, and leave nothing half-told."""
     replica.serving = False
@@ -361,7 +392,7 @@ async def _heartbeat(replica: "Replica", url: str) -> None:
 
 
 async def _upkeep(replica: "Replica") -> None:
-    """Once a day: the weeks of output that begin, and those that are old; sign-ins that are."""
+    """Once a day: make the weeks of output that begin; forget old output, sign-ins, messages."""
     from datetime import UTC, datetime, timedelta
 
     from farhand_control_plane.db import partitions, sessions, sign_in_links, tokens
@@ -376,6 +407,8 @@ async def _upkeep(replica: "Replica") -> None:
         async with replica.database.transaction() as tx:
             await sign_in_links.forget_old(tx, SIGN_INS_KEPT_S)  # first: they name sessions
             await tokens.forget_ended_sessions(tx, SIGN_INS_KEPT_S)
+        async with replica.database.transaction() as tx:
+            await sessions.forget_old_messages(tx, MESSAGES_KEPT_S)
         await asyncio.sleep(UPKEEP_S)  # a schedule
 
 
@@ -387,5 +420,3 @@ async def _watch_lag() -> None:
         lag_s = time.monotonic() - before - LAG_PROBE_S
         if lag_s > LAG_LOGGED_S:
             log(LOGGER, "loop_lag", level=logging.WARNING, milliseconds=round(lag_s * 1000))
-        async with replica.database.transaction() as tx:
-            await sessions.forget_old_messages(tx, MESSAGES_KEPT_S)

@@ -1,6 +1,7 @@
 """The composition root: the only place that knows every part of a replica and joins them."""
 
 import asyncio
+import os
 from dataclasses import dataclass
 
 import psycopg
@@ -23,6 +24,7 @@ from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.migrate import upgrade
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.domain.access import session_cookie
+from farhand_control_plane.domain.environments import Limits, Offer
 from farhand_control_plane.domain.words import SessionKind
 from farhand_control_plane.engine.engine import Engine
 from farhand_control_plane.ingest.due import DueLoop
@@ -31,6 +33,9 @@ from farhand_control_plane.llm.client import ModelClient, ModelService
 from farhand_control_plane.llm.planner.app import MODEL_NAME, planner_app
 from farhand_control_plane.machines.service import MachineService, MachineSettings
 from farhand_control_plane.ports import bracketed, reachable_host
+from farhand_control_plane.provisioning import registry
+from farhand_control_plane.provisioning.loop import Provisioning
+from farhand_control_plane.provisioning.provisioner import Site
 from farhand_shared.errors import InvalidInput
 from farhand_shared.ids import ReplicaId, new_id
 from farhand_shared.redact import Secret
@@ -49,6 +54,7 @@ class Replica:
     engine: Engine
     relay: Relay
     due: DueLoop
+    provisioning: Provisioning | None  # None: no provisioner is set
     event_streams: EventStreams
     app: App
     models: tuple[ModelClient, ...]
@@ -116,13 +122,15 @@ def join(
             link_advertise=f"{bracketed(host)}:{link_port}",
         ),
     )
+    provisioning = _provisioning(settings, prepared, listener, replica_id)
+    offer = None if provisioning is None else provisioning.offer
     router_model, worker_model = models(settings)
     engine = Engine(
         database,
         listener,
         {
             SessionKind.ROUTER: RouterAgent(router_model),
-            SessionKind.WORKER: WorkerAgent(worker_model),
+            SessionKind.WORKER: WorkerAgent(worker_model, offer=offer),
         },
         replica_id,
         slots=settings.session_slots,
@@ -153,6 +161,7 @@ def join(
         page=BuiltPage(),
         offline_planner=not settings.model_base_url,
         event_streams=event_streams,
+        offer=offer,
         addresses=addresses,
         ready=lambda: replica.serving,
     )
@@ -166,11 +175,47 @@ def join(
         engine=engine,
         relay=relay,
         due=DueLoop(database),
+        provisioning=provisioning,
         event_streams=event_streams,
         app=create_app(services, machines.execs),
         models=(router_model, worker_model),
     )
     return replica
+
+
+def _provisioning(
+    settings: Settings, prepared: Prepared, listener: Listener, replica_id: ReplicaId
+) -> Provisioning | None:
+    """Return the work on environments, with the provisioner that is set; None when none is."""
+    if not settings.provisioner:
+        return None
+    provisioner = registry.load(
+        settings.provisioner,
+        Site(
+            instance_id=prepared.bootstrap.instance_id,
+            folder=settings.environments,
+            settings=settings,
+            environ=os.environ,
+        ),
+    )
+    return Provisioning(
+        prepared.database,
+        listener,
+        instance_id=prepared.bootstrap.instance_id,
+        replica_id=replica_id,
+        provisioner=provisioner,
+        offer=Offer(
+            provisioner=settings.provisioner,
+            os=provisioner.os,
+            arch=provisioner.arch,
+            limits=Limits(
+                per_instance=settings.environments_max,
+                per_member=settings.environments_per_member,
+                lifetime_s=settings.environment_lifetime_s,
+                grace_s=settings.environment_grace_s,
+            ),
+        ),
+    )
 
 
 def models(settings: Settings) -> tuple[ModelClient, ModelClient]:

@@ -5,8 +5,8 @@ from farhand_control_plane.db import file_calls, output
 from farhand_control_plane.db.command_views import CommandView
 from farhand_control_plane.db.machines import MachineView
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineKind
 from farhand_control_plane.domain.plain_output import plain
+from farhand_control_plane.domain.words import MachineKind
 from farhand_control_plane.llm.blocks import render
 from farhand_shared.command import TERMINAL, shell_exit_status
 from farhand_shared.ids import CommandId, InstanceId
@@ -26,6 +26,7 @@ def machine(view: MachineView) -> str:
     return render(
         "machine",
         name=view.name,
+        kind=None if view.kind is MachineKind.PERSONAL else view.kind.value,
         presence=view.presence.value,
         status=view.status.value,
         trust_level=view.trust_level,

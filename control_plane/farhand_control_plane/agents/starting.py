@@ -1,13 +1,14 @@
 """A ticket's commands on machines, whatever they are: where one goes, and how its call waits."""
 
 from farhand_control_plane.agents import show
-from farhand_control_plane.agents.placing import machine_for
+from farhand_control_plane.agents.placing import FreshEnvironment, machine_for
 from farhand_control_plane.agents.toolbox import CallSite, Outcome
-from farhand_control_plane.db import commands, machines, tickets
+from farhand_control_plane.db import commands, environments, machines, tickets
 from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.db.tickets import TicketView
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.environments import Offer
+from farhand_control_plane.domain.words import MachineKind, MachineStatus
 from farhand_control_plane.engine.contract import SessionRef, ToolDone, ToolWaits
 from farhand_shared.command import CommandSpec
 
@@ -24,7 +25,11 @@ async def start(
     """
     ticket = await ticket_of(site)
     usable = await usable_machines(site.tx, site.ref, ticket)
-    chosen = machine_for(machine, usable, ticket.row.requester_member_id)
+    chosen = machine_for(
+        machine, usable, ticket.row.requester_member_id, ticket.row.ticket_id, site.offer
+    )
+    if isinstance(chosen, FreshEnvironment):
+        chosen = await _made(site, ticket, chosen.offer)
     if isinstance(chosen, ToolDone):
         return chosen
     enqueued = await commands.enqueue(
@@ -52,6 +57,25 @@ async def start(
     )
 
 
+async def _made(site: CallSite, ticket: TicketView, offer: Offer) -> MachineView:
+    """Return the machine of an environment that is made for the ticket; what runs there waits.
+
+    Raises Conflict at a limit.
+    """
+    machine_id = await environments.want(
+        site.tx,
+        site.ref.instance_id,
+        ticket.row.requester_member_id,
+        offer,
+        ticket_id=ticket.row.ticket_id,
+        allow_inferred=ticket.row.inferred,
+    )
+    view = await machines.get(site.tx, site.ref.instance_id, machine_id)
+    if view is None:
+        raise AssertionError(f"environment {machine_id} has no machine")
+    return view
+
+
 async def ticket_of(site: CallSite) -> TicketView:
     """Return the ticket that the call's Worker does."""
     ticket_id = site.ref.ticket_id
@@ -65,10 +89,15 @@ async def usable_machines(tx: Tx, ref: SessionRef, ticket: TicketView) -> list[M
     """Return the requester's own machines: by default only its owner may run there.
 
     Those that cannot be used yet are among them: that a machine waits for its confirmation is a
-    better answer than that there is none of that name.
+    better answer than that there is none of that name. Of environments on demand it has its own:
+    those of other tickets go when these do.
     """
     return [
         machine
         for machine in await machines.list_all(tx, ref.instance_id)
         if machine.owner_member_id == ticket.row.requester_member_id
+        and (
+            machine.kind is not MachineKind.ON_DEMAND
+            or machine.for_ticket_id == ticket.row.ticket_id
+        )
     ]

@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from farhand_control_plane.db.transaction import Tx
+from farhand_control_plane.domain.environments import Offer
 from farhand_control_plane.engine.contract import SessionRef, ToolDone, ToolIntent, ToolWaits
 from farhand_control_plane.llm.blocks import render
 from farhand_control_plane.llm.client import Tool
@@ -30,6 +31,7 @@ class CallSite:
     ref: SessionRef
     item_seq: int
     call_index: int
+    offer: Offer | None = None  # what makes environments here
 
     @property
     def effect_key(self) -> str:
@@ -44,7 +46,8 @@ Handler = Callable[[CallSite, Any], Awaitable[Outcome]]
 class Toolbox:
     """Named tools, each with typed arguments and a handler."""
 
-    def __init__(self) -> None:
+    def __init__(self, offer: Offer | None = None) -> None:
+        self._offer = offer
         self._tools: dict[str, tuple[type[Arguments], Handler]] = {}
 
     def add(self, name: str, arguments: type[Arguments], handler: Handler) -> None:
@@ -78,7 +81,13 @@ class Toolbox:
             arguments = model.model_validate(intent.arguments)
         except ValidationError as fault:
             return failed("invalid_arguments", _reasons(fault))
-        site = CallSite(tx=tx, ref=ref, item_seq=item_seq, call_index=intent.call_index)
+        site = CallSite(
+            tx=tx,
+            ref=ref,
+            item_seq=item_seq,
+            call_index=intent.call_index,
+            offer=self._offer,
+        )
         try:
             async with tx.transaction():  # a refused call leaves none of its writes behind
                 return await handler(site, arguments)

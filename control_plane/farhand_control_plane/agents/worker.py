@@ -63,7 +63,8 @@ class Start(Arguments):
 
     machine: str = Field(
         description="the machine's name; or what it must have, all of it, such as: os=linux gpu "
-        "repo:acme/web tool:docker>=24 label=build cpu>=8 memory>=16G"
+        "repo:acme/web tool:docker>=24 label=build cpu>=8 memory>=16G; kind=on-demand is a fresh "
+        "environment of this ticket's own, destroyed after it"
     )
     command: str = Field(description="given to /bin/sh -c as it is")
     cwd: str | None = Field(default=None, description="absolute; default: the owner's home")
@@ -115,9 +116,16 @@ class HandBack(Arguments):
 class WorkerAgent(ModelAgent):
     """Does one ticket. See prompts/worker.md."""
 
-    def __init__(self, client: ModelClient, *, inline_wait_s: float = INLINE_WAIT_S) -> None:
+    def __init__(
+        self,
+        client: ModelClient,
+        *,
+        inline_wait_s: float = INLINE_WAIT_S,
+        offer: Offer | None = None,
+    ) -> None:
+        """``offer``: what makes environments on demand here; None: nothing does."""
         self._inline_wait_s = inline_wait_s
-        tools = Toolbox()
+        tools = Toolbox(offer)
         tools.add("list_machines", ListMachines, _list_machines)
         tools.add("start", Start, self._start)
         tools.add("stop", StopCommand, _stop)

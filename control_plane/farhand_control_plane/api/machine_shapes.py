@@ -35,6 +35,9 @@ class Explained(BaseModel):
     selector: str = Field(description="as it was understood")
     chosen: str | None = Field(description="the machine's id; null when none fits")
     waits: bool = Field(description="the chosen one is not here: the work waits for it")
+    makes: str | None = Field(
+        description="the provisioner that would make a fresh environment for it; null: none does"
+    )
     summary: str
     machines: list[MachineAnswer] = Field(description="the best one first")
 
@@ -44,6 +47,7 @@ def explained(selector: Selector, placement: Placement) -> Explained:
         selector=render(selector),
         chosen=placement.chosen,
         waits=placement.waits,
+        makes=placement.makes,
         summary=placement.summary,
         machines=[
             MachineAnswer(

@@ -14,6 +14,7 @@ from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.placement import place
 from farhand_control_plane.domain.selector import parse
+from farhand_control_plane.domain.words import MachineKind, MachineStatus
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import MachineId, is_id
 from farhand_shared.labels import parse_labels
@@ -31,10 +32,19 @@ async def list_machines(
     caller: Reader,
     services: _Services,
     revoked: Annotated[bool, Query(description="list revoked ones too")] = False,
+    coming: Annotated[
+        bool, Query(description="list environments that are being made too: nobody confirms these")
+    ] = False,
 ) -> shapes.Page[shapes.Machine]:
     async with services.database.transaction() as tx:
         found = await machines.list_all(tx, caller.instance_id, with_revoked=revoked)
-    return shapes.Page(items=[shapes.machine(view) for view in found])
+    return shapes.Page(
+        items=[shapes.machine(view) for view in found if coming or not _is_coming(view)]
+    )
+
+
+def _is_coming(view: MachineView) -> bool:
+    return view.kind is MachineKind.ON_DEMAND and view.status is MachineStatus.PENDING
 
 
 @router.post("/codes", status_code=201)
@@ -45,7 +55,9 @@ async def make_code(
     name = None if asked.name is None else checked_name(asked.name)
     url = url_of(request, services)
     async with services.database.transaction() as tx:
-        made = await enrolment.make_code(tx, caller.instance_id, caller.member_id, name)
+        made = await enrolment.make_code(
+            tx, caller.instance_id, caller.member_id, name, kind=MachineKind(asked.kind)
+        )
     return shapes.CodeMade(
         id=made.code_id,
         code=made.text,
@@ -78,7 +90,7 @@ async def explain_selector(
     async with services.database.transaction() as tx:
         views = await machines.list_all(tx, caller.instance_id)
     return machine_shapes.explained(
-        asked, place(asked, placing.candidates(views, caller.member_id))
+        asked, place(asked, placing.candidates(views, caller.member_id), services.offer)
     )
 
 

@@ -9,6 +9,7 @@ from farhand_control_plane.api.access import Authenticator
 from farhand_control_plane.api.built_page import BuiltPage
 from farhand_control_plane.api.event_streams import EventStreams
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.domain.environments import Offer
 from farhand_shared.ids import InstanceId, SourceId
 
 
@@ -35,6 +36,7 @@ class Services:
     page: BuiltPage
     offline_planner: bool  # no language model is set
     event_streams: EventStreams
+    offer: Offer | None  # what the provisioner makes; None: none is set
     # Called, not held: the listeners' ports are known only once they are open.
     addresses: Callable[[], Addresses]
     ready: Callable[[], bool]

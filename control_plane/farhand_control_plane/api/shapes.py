@@ -15,6 +15,7 @@ from farhand_control_plane.db.questions import QuestionView
 from farhand_control_plane.db.tokens import TokenView
 from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.domain.words import (
+    MachineKind,
     MachineStatus,
     QuestionState,
 )
@@ -75,6 +76,12 @@ class Failure(BaseModel):
 class Machine(BaseModel):
     id: str
     name: str
+    kind: MachineKind = Field(
+        description="personal, managed, or on_demand: an environment that a provisioner made"
+    )
+    ticket_id: str | None = Field(
+        description="of an environment: the ticket that it was made for, and goes with"
+    )
     status: MachineStatus
     presence: Presence
     trust_level: str = Field(
@@ -93,6 +100,12 @@ class Machine(BaseModel):
     concurrency: int
     running: int
     queued: int
+    queued_since: datetime | None = Field(
+        description="when the oldest of them was asked for; null: nothing is queued"
+    )
+    queued_until: datetime | None = Field(
+        description="when the first of them will not start any more"
+    )
     created_at: datetime
     seen_at: datetime | None
 
@@ -100,14 +113,10 @@ class Machine(BaseModel):
 def machine(view: MachineView) -> Machine:
     facts = {name: _text(value) for name, value in view.facts.items()}
     return Machine(
-    queued_since: datetime | None = Field(
-        description="when the oldest of them was asked for; null: nothing is queued"
-    )
-    queued_until: datetime | None = Field(
-        description="when the first of them will not start any more"
-    )
         id=view.machine_id,
         name=view.name,
+        kind=view.kind,
+        ticket_id=view.for_ticket_id,
         status=view.status,
         presence=view.presence,
         trust_level=view.trust_level,
@@ -122,6 +131,8 @@ def machine(view: MachineView) -> Machine:
         concurrency=view.concurrency,
         running=view.running,
         queued=view.queued,
+        queued_since=view.queued_since,
+        queued_until=view.queued_until,
         created_at=view.created_at,
         seen_at=view.seen_at,
     )
@@ -131,8 +142,6 @@ def _text(value: Any) -> Any:
     """Return a fact as JSON carries it: paths of a machine need not be text."""
     if isinstance(value, str):
         return value.encode("utf-8", "replace").decode()
-        queued_since=view.queued_since,
-        queued_until=view.queued_until,
     if isinstance(value, dict):
         return {_text(name): _text(inner) for name, inner in value.items()}
     return [_text(inner) for inner in value] if isinstance(value, list) else value
@@ -140,6 +149,9 @@ def _text(value: Any) -> Any:
 
 class CodeAsked(Asked):
     name: str | None = Field(default=None, description="what to call the machine")
+    kind: Literal["personal", "managed"] = Field(
+        default="personal", description="managed: set up by root or an image, nobody sits there"
+    )
 
 
 class CodeMade(BaseModel):

@@ -28,15 +28,16 @@ def list_(
     revoked: Annotated[bool, typer.Option("--revoked", help="List revoked ones too.")] = False,
 ) -> None:
     """List machines, with what runs and waits."""
-    page = api().get("/v1/machines", revoked=revoked or None)
+    page = api().get("/v1/machines", revoked=revoked or None, coming=True)
     if as_json:
         show_json(page)
         return
     table(
-        ("NAME", "STATUS", "PRESENCE", "TRUST", "RUNNING", "QUEUED", "SEEN", "ID"),
+        ("NAME", "KIND", "STATUS", "PRESENCE", "TRUST", "RUNNING", "QUEUED", "SEEN", "ID"),
         [
             (
                 one["name"],
+                _kind(one),
                 one["status"],
                 one["presence"],
                 one["trust_level"],
@@ -51,6 +52,11 @@ def list_(
     )
 
 
+def _kind(one: dict[str, Any]) -> str:  # one: JSON
+    """Return a kind as people and selectors write it."""
+    return str(one["kind"]).replace("_", "-")
+
+
 @app.command("show", cls=Verb)
 def show_one(machine: Name, as_json: Json = False) -> None:
     """Show one machine."""
@@ -61,13 +67,6 @@ def show_one(machine: Name, as_json: Json = False) -> None:
         return
     for label, text in _details(one):
         show(f"{label:13} {text}")
-
-
-def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
-    inferred = "also unasked work" if one["allow_inferred"] else "only what was asked for"
-    lines = [
-        ("name", one["name"]),
-        ("id", one["id"]),
     page = server.get("/v1/commands", machine_id=one["id"], open=True, limit=_COMMANDS_SHOWN)
     for command in reversed(page["items"]):  # the oldest first: in this order they start
         show(f"{'command':13} {command['title']}  [{waiting(command) or command['state']}]")
@@ -81,6 +80,14 @@ def _queued(one: dict[str, Any]) -> str:  # one: JSON
     if not one["queued"] or takes_work:
         return str(one["queued"])
     return f"{one['queued']} {span(one['queued_since'], one['queued_until'])}"
+
+
+def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
+    inferred = "also unasked work" if one["allow_inferred"] else "only what was asked for"
+    lines = [
+        ("name", one["name"]),
+        ("id", one["id"]),
+        ("kind", _kind(one) + (f", for ticket {one['ticket_id']}" if one["ticket_id"] else "")),
         ("status", one["status"]),
         ("presence", f"{one['presence']}, seen {when(one['seen_at'])}"),
         ("trust level", f"{one['trust_level']} (chosen by: {one['chosen_by'] or 'nobody'})"),
@@ -122,13 +129,27 @@ def add(
     wait: Annotated[
         bool, typer.Option("--wait", help="Wait for it, compare the six words, confirm.")
     ] = False,
+    managed: Annotated[
+        bool,
+        typer.Option(
+            "--managed", help="Nobody sits there: print the script that root runs on it, once."
+        ),
+    ] = False,
+    cloud_init: Annotated[
+        bool, typer.Option("--cloud-init", help="With --managed: as user-data of cloud-init.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Make a code that lets one computer in, once, within ten minutes."""
+    if cloud_init and not managed:
+        raise InvalidInput("cannot print user-data: that is for machines that are --managed")
     server = api()
-    made = server.post("/v1/machines/codes", {"name": name})
+    kind = "managed" if managed else "personal"
+    made = server.post("/v1/machines/codes", {"name": name, "kind": kind})
     if as_json:
         show_json(made)
+    elif managed:
+        _show_set_up(made, cloud_init=cloud_init)
     else:
         show(f"Enrolment code (for one computer, until {when(made['expires_at'])}):")
         show(f"    {made['code']}")
@@ -136,15 +157,40 @@ def add(
         show(f"    {made['install_line']}")
         show(f"or, where the daemon is installed already: farhandd enroll {made['url']}")
         show("It asks for the code, then shows six words.")
-        if (urlsplit(made["url"]).hostname or "") in _LOOPBACK:
-            note(
-                "This address is for this computer only; to add another one, start the server "
-                "with FARHAND_BIND=0.0.0.0 and give its name instead."
-            )
+        _warn_of_loopback(made)
     if wait:
         _wait_and_confirm(server, made["id"])
+    elif managed and not as_json:
+        note("It prints six words (to the console). Compare them: farhand machines confirm MACHINE")
     elif not as_json:
         show("Compare them here: farhand machines confirm MACHINE")
+
+
+def _warn_of_loopback(made: dict[str, Any]) -> None:  # made: JSON
+    if (urlsplit(made["url"]).hostname or "") in _LOOPBACK:
+        note(
+            "This address is for this computer only; to add another one, start the server "
+            "with FARHAND_BIND=0.0.0.0 and give its name instead."
+        )
+
+
+def _show_set_up(made: dict[str, Any], *, cloud_init: bool) -> None:  # made: JSON
+    """Print what sets up a managed machine; standard output holds nothing else."""
+    from datetime import UTC, datetime
+
+    from farhand_control_plane.provisioning.cloud_init import (
+        ManagedMachine,
+        render_set_up,
+        render_user_data,
+    )
+
+    machine = ManagedMachine(
+        url=made["url"],
+        code=made["code"],
+        expires_at=datetime.fromisoformat(made["expires_at"]).astimezone(UTC),
+    )
+    show((render_user_data if cloud_init else render_set_up)(machine).rstrip("\n"))
+    _warn_of_loopback(made)
 
 
 def _wait_and_confirm(server: Api, code_id: str) -> None:

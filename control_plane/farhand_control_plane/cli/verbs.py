@@ -6,7 +6,13 @@ from typing import Annotated
 
 import typer
 
-from farhand_control_plane.cli import files_verbs, machines_verbs, tickets_verbs, tokens_verbs
+from farhand_control_plane.cli import (
+    environments_verbs,
+    files_verbs,
+    machines_verbs,
+    tickets_verbs,
+    tokens_verbs,
+)
 from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import Misuse
 from farhand_control_plane.client.api import complaint
@@ -17,6 +23,7 @@ MISUSE = 2
 
 app = group("An always-online agent that works on your own machines.", name="farhand")
 app.add_typer(machines_verbs.app, name="machines")
+app.add_typer(environments_verbs.app, name="provisioners")
 app.add_typer(files_verbs.app, name="files")
 app.add_typer(tickets_verbs.app, name="tickets")
 app.add_typer(tokens_verbs.app, name="tokens")

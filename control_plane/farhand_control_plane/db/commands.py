@@ -15,7 +15,7 @@ from farhand_control_plane.db.listen import COMMANDS
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.capability import refuse_unknown
-from farhand_control_plane.domain.words import MachineStatus
+from farhand_control_plane.domain.words import MachineKind, MachineStatus
 from farhand_shared.codec import encode_spec, input_digest
 from farhand_shared.command import CommandSpec
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound
@@ -146,9 +146,12 @@ async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
     machine = await cursor.fetchone()
     if machine is None or machine["status"] == MachineStatus.REVOKED:
         raise NotFound("cannot queue the command: there is no such machine; list the machines")
+    status = MachineStatus(machine["status"])
+    if machine["kind"] == MachineKind.ON_DEMAND and status is MachineStatus.PENDING:
+        status = MachineStatus.ACTIVE  # it is being made, and what is queued there waits for it
     refuse_unusable(
         machine["name"],
-        MachineStatus(machine["status"]),
+        status,
         machine["owner_member_id"],
         command.requester_member_id,
     )

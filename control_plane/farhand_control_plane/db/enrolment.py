@@ -9,7 +9,7 @@ from typing import Any, Final
 from farhand_control_plane.db import events
 from farhand_control_plane.db.listen import MACHINES
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import EventKind, MachineStatus
+from farhand_control_plane.domain.words import EventKind, MachineKind, MachineStatus
 from farhand_shared.enrolment_code import format_code, new_code
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound, Unavailable
 from farhand_shared.ids import InstanceId, MachineId, MemberId, new_id
@@ -39,11 +39,18 @@ class CodeView:
 
 
 async def make_code(
-    tx: Tx, instance_id: InstanceId, member_id: MemberId, name: str | None = None
+    tx: Tx,
+    instance_id: InstanceId,
+    member_id: MemberId,
+    name: str | None = None,
+    *,
+    kind: MachineKind = MachineKind.PERSONAL,
+    for_machine_id: MachineId | None = None,
 ) -> MadeCode:
     """Make a single-use code, valid for ten minutes, pinned to the newest root.
 
-    ``name`` is what the maker wants to call the machine.
+    ``name`` is what the maker wants to call the machine, ``kind`` what it will be.
+    ``for_machine_id``: it lets in that machine, which is stored and pending, and no other.
     """
     cursor = await tx.execute(
         "select spki_sha256 from ca_keys where retired_at is null order by created_at desc limit 1"
@@ -56,14 +63,35 @@ async def make_code(
     cursor = await tx.execute(
         """
         insert into enrolment_codes (instance_id, code_id, secret_sha256, made_by_member_id, name,
-                                     created_at, expires_at)
-        values (%s, %s, %s, %s, %s, farhand_now(), farhand_now() + make_interval(secs => %s))
+                                     kind, for_machine_id, created_at, expires_at)
+        values (%s, %s, %s, %s, %s, %s, %s, farhand_now(),
+                farhand_now() + make_interval(secs => %s))
         returning expires_at
         """,
-        (instance_id, code_id, _hash(code.secret.reveal()), member_id, name, ENROLMENT_CODE_S),
+        (
+            instance_id,
+            code_id,
+            _hash(code.secret.reveal()),
+            member_id,
+            name,
+            kind.value,
+            for_machine_id,
+            ENROLMENT_CODE_S,
+        ),
     )
     rows = await cursor.fetchall()
     return MadeCode(text=format_code(code), code_id=code_id, expires_at=rows[0]["expires_at"])
+
+
+async def end_codes_for(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> None:
+    """End the unused codes that would let in this machine."""
+    await tx.execute(
+        """
+        delete from enrolment_codes
+         where instance_id = %s and for_machine_id = %s and used_at is null
+        """,
+        (instance_id, machine_id),
+    )
 
 
 async def code(tx: Tx, instance_id: InstanceId, code_id: str) -> CodeView | None:
@@ -143,6 +171,8 @@ class LockedCode:
     code_id: str
     made_by_member_id: MemberId
     name: str | None
+    kind: MachineKind
+    for_machine_id: MachineId | None  # the machine that it lets in; None: it makes one
     expired: bool
     used: bool
     used_spki_sha256: bytes | None
@@ -177,7 +207,7 @@ async def lock_code(tx: Tx, secret: bytes) -> LockedCode | None:
     """Return the code with this secret, locked: a second redeemer sees the first one's use."""
     cursor = await tx.execute(
         """
-        select instance_id, code_id, made_by_member_id, name,
+        select instance_id, code_id, made_by_member_id, name, kind, for_machine_id,
                expires_at <= farhand_now() as expired,
                used_at is not null as used, used_spki_sha256, machine_id, certificate_der,
                coalesce(used_at > farhand_now() - make_interval(secs => %s), false) as may_repeat
@@ -188,7 +218,7 @@ async def lock_code(tx: Tx, secret: bytes) -> LockedCode | None:
         (REDEEM_AGAIN_S, _hash(secret)),
     )
     row = await cursor.fetchone()
-    return None if row is None else LockedCode(**row)
+    return None if row is None else LockedCode(**{**row, "kind": MachineKind(row["kind"])})
 
 
 async def insert_machine(
@@ -208,9 +238,10 @@ async def insert_machine(
         name = wanted_name if number == 1 else f"{wanted_name}-{number}"
         cursor = await tx.execute(
             """
-            insert into machines (instance_id, machine_id, owner_member_id, name, status, words,
-                                  capability, daemon_version, trust_level, chosen_by, created_at)
-            values (%s, %s, %s, %s, 'pending', %s, %s, %s, %s, %s, farhand_now())
+            insert into machines (instance_id, machine_id, owner_member_id, name, kind, status,
+                                  words, capability, daemon_version, trust_level, chosen_by,
+                                  created_at)
+            values (%s, %s, %s, %s, %s, 'pending', %s, %s, %s, %s, %s, farhand_now())
             on conflict (instance_id, name) where status <> 'revoked' do nothing
             returning name
             """,
@@ -219,6 +250,7 @@ async def insert_machine(
                 machine_id,
                 code.made_by_member_id,
                 name,
+                code.kind.value,
                 list(words),
                 capability,
                 daemon_version,
@@ -229,6 +261,53 @@ async def insert_machine(
         if await cursor.fetchone() is not None:
             return name
     raise Conflict(f"cannot name the machine: {wanted_name} is taken too often; give another name")
+
+
+async def let_in(
+    tx: Tx,
+    code: LockedCode,
+    *,
+    words: Sequence[str],
+    capability: int,
+    daemon_version: str,
+    trust_level: str,
+    chosen_by: str,
+) -> str:
+    """Give the stored, pending machine of a code what its daemon says; return its name.
+
+    A key that an earlier, interrupted enrolment of it left is good for nothing any more. Raises
+    NotAllowed when it waits for nobody.
+    """
+    cursor = await tx.execute(
+        """
+        update machines
+           set words = %s, capability = %s, daemon_version = %s, trust_level = %s, chosen_by = %s
+         where instance_id = %s and machine_id = %s and status = 'pending'
+        returning name
+        """,
+        (
+            list(words),
+            capability,
+            daemon_version,
+            trust_level,
+            chosen_by,
+            code.instance_id,
+            code.for_machine_id,
+        ),
+    )
+    row = await cursor.fetchone()
+    if row is None:
+        raise NotAllowed(
+            "cannot enrol: the code was made for a machine that waits for nobody any more"
+        )
+    await tx.execute(
+        """
+        update certificates set revoked_at = farhand_now()
+         where instance_id = %s and machine_id = %s and revoked_at is null
+        """,
+        (code.instance_id, code.for_machine_id),
+    )
+    return str(row["name"])
 
 
 async def use_code(

@@ -23,7 +23,17 @@ OUTBOX: Final = "farhand_outbox"  # payload empty: something is to be sent
 EVENTS: Final = "farhand_events"  # payload: instance_id with a new event
 MACHINES: Final = "farhand_machines"  # payload: machine_id whose status changed (revoked, …)
 TOKENS: Final = "farhand_tokens"  # payload: hex of the hash of a token that was revoked
-CHANNELS: Final = (SESSIONS, COMMANDS, ATTEMPTS, OUTBOX, EVENTS, MACHINES, TOKENS)
+ENVIRONMENTS: Final = "farhand_environments"  # payload empty: one is wanted, or is to go
+CHANNELS: Final = (
+    SESSIONS,
+    COMMANDS,
+    ATTEMPTS,
+    OUTBOX,
+    EVENTS,
+    MACHINES,
+    TOKENS,
+    ENVIRONMENTS,
+)
 
 PROBE_S: Final = 15.0  # a silent connection is asked for a sign of life this often
 PROBE_ANSWER_S: Final = 5.0

@@ -8,18 +8,19 @@ from typing import Any, Final, LiteralString
 
 from farhand_control_plane.db import events
 from farhand_control_plane.db.command_end import EndedCommand, announce
-from farhand_control_plane.db.listen import MACHINES
+from farhand_control_plane.db.listen import ENVIRONMENTS, MACHINES
 from farhand_control_plane.db.transaction import Tx
-from farhand_control_plane.domain.words import EventKind, MachineStatus, MemberRole
+from farhand_control_plane.domain.words import EventKind, MachineKind, MachineStatus, MemberRole
 from farhand_shared.command import AttemptState
 from farhand_shared.errors import NotAllowed, NotFound
-from farhand_shared.ids import InstanceId, MachineId, MemberId
+from farhand_shared.ids import InstanceId, MachineId, MemberId, TicketId
 
 # Over machines m left join machine_connections l: there is a live link and something was heard on
 # it within OFFLINE_AFTER_S.
 ONLINE: Final[LiteralString] = """coalesce(
     l.replica_id is not null and l.lease_until > farhand_now()
     and m.seen_at > farhand_now() - interval '45 seconds', false)"""
+_REVOKED: Final = "the machine was revoked"
 
 
 class Presence(StrEnum):
@@ -31,6 +32,8 @@ class Presence(StrEnum):
 class MachineView:
     machine_id: MachineId
     name: str
+    kind: MachineKind
+    for_ticket_id: TicketId | None  # of an environment that was made for one
     owner_member_id: MemberId
     status: MachineStatus
     presence: Presence
@@ -47,11 +50,11 @@ class MachineView:
     seen_at: datetime | None  # None: never connected
     running: int  # open commands that were offered
     queued: int
+    queued_since: datetime | None  # of the oldest queued one; None: nothing is queued
+    queued_until: datetime | None  # when the first of them expires
 
 
 async def list_all(
-    queued_since: datetime | None  # of the oldest queued one; None: nothing is queued
-    queued_until: datetime | None  # when the first of them expires
     tx: Tx, instance_id: InstanceId, *, with_revoked: bool = False
 ) -> list[MachineView]:
     """Return the instance's machines by name."""
@@ -150,6 +153,19 @@ async def revoke(
     machine = await lock_kept(tx, instance_id, machine_id, member_id, "revoke")
     if machine.status is MachineStatus.REVOKED:
         return False
+    await end(tx, instance_id, machine_id, machine.name)
+    return True
+
+
+async def end(
+    tx: Tx,
+    instance_id: InstanceId,
+    machine_id: MachineId,
+    name: str,
+    *,
+    error: str = _REVOKED,
+) -> None:
+    """Revoke a machine whose row is locked; its commands end with this error. Call it last."""
     await tx.execute(
         """
         update machines set status = 'revoked', revoked_at = farhand_now()
@@ -165,21 +181,21 @@ async def revoke(
         (instance_id, machine_id),
     )
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
-    await end_commands(tx, instance_id, machine_id, machine.name)
-    await events.emit_of_machine(
-        tx, instance_id, EventKind.MACHINE_REVOKED, machine_id, machine.name
-    )
-    return True
+    await tx.execute("select pg_notify(%s, '')", (ENVIRONMENTS,))  # it may be one
+    await end_commands(tx, instance_id, machine_id, name, error)
+    await events.emit_of_machine(tx, instance_id, EventKind.MACHINE_REVOKED, machine_id, name)
 
 
-async def end_commands(tx: Tx, instance_id: InstanceId, machine_id: MachineId, name: str) -> None:
+async def end_commands(
+    tx: Tx, instance_id: InstanceId, machine_id: MachineId, name: str, error: str = _REVOKED
+) -> None:
     """End every open command of a revoked machine, for good."""
     cursor = await tx.execute(
         """
         update attempts a
            set state = case when a.state = 'queued' then 'cancelled_before_start' else 'lost' end,
                reason = 'revoked', stop_reason = 'revoked', ended_at = farhand_now(),
-               error = 'the machine was revoked'
+               error = %s
           from commands c
          where a.instance_id = %s and a.machine_id = %s
            and a.state in ('queued', 'offered', 'awaiting_owner', 'journalled', 'started',
@@ -187,7 +203,7 @@ async def end_commands(tx: Tx, instance_id: InstanceId, machine_id: MachineId, n
            and c.instance_id = a.instance_id and c.command_id = a.command_id
         returning a.attempt_id, a.command_id, a.state, c.session_id, c.ticket_id, c.title
         """,
-        (instance_id, machine_id),
+        (error, instance_id, machine_id),
     )
     ended = [
         EndedCommand(
@@ -207,6 +223,8 @@ _SELECT: Final[LiteralString] = f"""
            m.labels, m.facts, m.words, m.daemon_version, m.capability, m.created_at, m.seen_at,
            open.running, open.queued, open.queued_since, open.queued_until
       from machines m
+      left join environments e
+             on e.instance_id = m.instance_id and e.machine_id = m.machine_id
       left join machine_connections l
              on l.instance_id = m.instance_id and l.machine_id = m.machine_id
       left join lateral (
@@ -215,6 +233,7 @@ _SELECT: Final[LiteralString] = f"""
                     min(a.queued_at) filter (where a.state = 'queued') as queued_since,
                     min(c.start_expires_at) filter (where a.state = 'queued') as queued_until
                from attempts a
+               join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
               where a.instance_id = m.instance_id and a.machine_id = m.machine_id
                 and a.state in ('queued', 'offered', 'awaiting_owner', 'journalled', 'started',
                                 'stopping')
@@ -223,19 +242,18 @@ _SELECT: Final[LiteralString] = f"""
 
 
 def _view(row: dict[str, Any]) -> MachineView:
-      left join environments e
-             on e.instance_id = m.instance_id and e.machine_id = m.machine_id
     facts = dict(row["facts"])
     labels = {**row["labels"], **facts.pop("labels", {})}
     return MachineView(
         machine_id=row["machine_id"],
         name=row["name"],
+        kind=MachineKind(row["kind"]),
+        for_ticket_id=row["for_ticket_id"],
         owner_member_id=row["owner_member_id"],
         status=MachineStatus(row["status"]),
         presence=Presence.ONLINE if row["online"] else Presence.OFFLINE,
         trust_level=row["trust_level"],
         chosen_by=row["chosen_by"],
-               join commands c on c.instance_id = a.instance_id and c.command_id = a.command_id
         allow_inferred=row["allow_inferred"],
         concurrency=row["concurrency"],
         facts=facts,
@@ -247,6 +265,6 @@ def _view(row: dict[str, Any]) -> MachineView:
         seen_at=row["seen_at"],
         running=row["running"],
         queued=row["queued"],
-    )
         queued_since=row["queued_since"],
         queued_until=row["queued_until"],
+    )

@@ -5,23 +5,29 @@ from typing import Any
 
 from farhand_control_plane.db.machines import MachineView, Presence
 from farhand_control_plane.domain.placement import Candidate, Survey
-from farhand_shared.ids import MemberId
+from farhand_shared.ids import MemberId, TicketId
 
 _TAKES_NOTHING = "off"  # the trust level
 
 
-def candidates(views: Sequence[MachineView], member_id: MemberId) -> list[Candidate]:
-    """Return these machines as candidates for work of a member."""
-    return [candidate(view, member_id) for view in views]
+def candidates(
+    views: Sequence[MachineView], member_id: MemberId, ticket_id: TicketId | None = None
+) -> list[Candidate]:
+    """Return these machines as candidates for work of a member, for a ticket or for none."""
+    return [candidate(view, member_id, ticket_id) for view in views]
 
 
-def candidate(view: MachineView, member_id: MemberId) -> Candidate:
+def candidate(
+    view: MachineView, member_id: MemberId, ticket_id: TicketId | None = None
+) -> Candidate:
     """Return one machine as a candidate; facts of a form that nobody knows count as not told."""
     facts = view.facts
     return Candidate(
         machine_id=view.machine_id,
         name=view.name,
         status=view.status,
+        kind=view.kind,
+        of_other_work=view.for_ticket_id != ticket_id,
         online=view.presence is Presence.ONLINE,
         # Before its first Hello the column says "off" of a machine that has not spoken.
         takes_commands=view.trust_level != _TAKES_NOTHING or view.seen_at is None,

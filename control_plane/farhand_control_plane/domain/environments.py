@@ -13,10 +13,11 @@ from farhand_control_plane.domain.words import EnvironmentState, MachineStatus
 from farhand_shared.ids import MachineId, MemberId
 
 CREATE_TRIES: Final = 3
-CREATE_WITHIN_S: Final = 300.0  # from the wish to a machine that is connected
+CREATE_WITHIN_S: Final = 300.0  # from the wish to a daemon that runs
 RETRY_FIRST_S: Final = 1.0
 RETRY_CAP_S: Final = 60.0
 _STUCK_COUNTS_S: Final = 3600.0  # a place that is gone for good must not block everybody for ever
+_UNREACHED_S: Final = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +62,7 @@ class Standing:
     ticket_closed_s: float | None = None  # ago; None: it has no ticket, or an open one
     is_there: bool | None = None  # by its provisioner's list; None: not known
     lives: bool | None = None
+    destroying_s: float | None = None  # for how long it is being destroyed
 
 
 def against_fresh(selector: Selector, offer: Offer | None) -> list[str]:
@@ -137,14 +139,29 @@ def why_destroy(standing: Standing, limits: Limits) -> str | None:
     return None
 
 
+def why_forget(standing: Standing, *, is_here: bool) -> str | None:
+    """Return why nobody waits any longer for the proof that it is gone; None: it is waited for.
+
+    ``is_here``: it lies where the asking replica works, which therefore goes on trying.
+    """
+    if standing.state is not EnvironmentState.DESTROYING or is_here:
+        return None
+    if (standing.destroying_s or 0.0) < _UNREACHED_S:
+        return None
+    return "no replica of its place has come back within a day; what is left there is its own"
+
+
 def retry_after_s(tries: int) -> float:
     """Return how long to wait after the n-th failure (1 is the first)."""
     return float(min(RETRY_FIRST_S * 4 ** max(0, min(tries, 8) - 1), RETRY_CAP_S))
 
 
-def gives_up(state: EnvironmentState, tries: int) -> bool:
-    """Tell whether so many failures are enough. What exists is destroyed however often it takes."""
-    return state is EnvironmentState.CREATING and tries >= CREATE_TRIES
+def gives_up(state: EnvironmentState, tries: int, *, is_final: bool = False) -> bool:
+    """Tell whether so many failures are enough, or the last one, which no further try can mend.
+
+    What exists is destroyed however often it takes.
+    """
+    return state is EnvironmentState.CREATING and (is_final or tries >= CREATE_TRIES)
 
 
 def environment_name(machine_id: MachineId) -> str:

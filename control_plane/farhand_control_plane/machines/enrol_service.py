@@ -6,7 +6,7 @@ Every answer to a wrong code looks the same and costs the peer one of its five t
 import re
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, TypeVar
 
 import grpc
@@ -14,6 +14,7 @@ import grpc.aio
 
 from farhand_control_plane.db import enrolment, events
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.db.rejoining import code_for_rejoining
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.words import EventKind, MachineStatus
 from farhand_control_plane.machines.ca import CertificateAuthority
@@ -25,6 +26,7 @@ from farhand_shared.limits import RENEW_GRACE_DAYS
 from farhand_shared.words import six_words
 
 WRONG_CODES_PER_MINUTE: Final = 5
+_REJOIN_GRACE_DAYS: Final = 20 * 365  # the root's life
 _SECRET_BYTES: Final = 16
 _CSR_MAX_BYTES: Final = 4096
 _NAME_MAX: Final = 40
@@ -100,20 +102,11 @@ class EnrolService:
                 raise NotAllowed(
                     "cannot enrol: the code has expired after 10 minutes; make a new one"
                 )
-            machine_id = MachineId(new_id())
+            code = await self._for_rejoining(tx, code, request)
+            machine_id = code.for_machine_id or MachineId(new_id())
             certificate = self._authority.issue(request.csr, code.instance_id, machine_id)
             words = six_words(spki, self._authority.root_spki_sha256, request.code_secret)
-            name = await enrolment.insert_machine(
-                tx,
-                code,
-                machine_id=machine_id,
-                wanted_name=machine_name(code.name or request.name_hint),
-                words=words,
-                capability=request.capability,
-                daemon_version=request.daemon_version[:_NAME_MAX],
-                trust_level=request.trust_level if request.trust_level in _TRUST_LEVELS else "off",
-                chosen_by=request.chosen_by[:_NAME_MAX],
-            )
+            name = await _store(tx, code, request, machine_id, words)
             await self._record(tx, code.instance_id, machine_id, certificate)
             await enrolment.use_code(
                 tx, code, machine_id=machine_id, spki_sha256=key, certificate_der=certificate
@@ -130,6 +123,26 @@ class EnrolService:
             machine_id=machine_id, name=name, status=MachineStatus.PENDING, words=words
         )
         return self._response(made, certificate)
+
+    async def _for_rejoining(
+        self, tx: Tx, code: enrolment.LockedCode, request: pb.RedeemRequest
+    ) -> enrolment.LockedCode:
+        """Return the code as it is for a peer that proves to be a machine of before."""
+        if not request.HasField("rejoin"):
+            return code
+        proof = request.rejoin
+        # However old: it is the code that opens the door, the proof only says which machine it is.
+        identity = self._authority.machine_of(proof.certificate, grace_days=_REJOIN_GRACE_DAYS)
+        pki.verify_rejoin(
+            proof.certificate, request.csr, proof.signed_at_ms, proof.signature, now_ms=_wall_ms()
+        )
+        return await code_for_rejoining(
+            tx,
+            code,
+            InstanceId(identity.instance_id),
+            MachineId(identity.machine_id),
+            pki.serial_of(proof.certificate),
+        )
 
     async def status(self, request: pb.StatusRequest, peer: str) -> pb.StatusResponse:
         """Tell a machine that proves its key how it stands."""
@@ -216,6 +229,40 @@ class EnrolService:
                 await context.abort(status_of(error), str(error))
 
         return answered
+
+
+async def _store(
+    tx: Tx,
+    code: enrolment.LockedCode,
+    request: pb.RedeemRequest,
+    machine_id: MachineId,
+    words: Sequence[str],
+) -> str:
+    """Store the machine that the code makes, or that it lets in; return its name."""
+    trust_level = request.trust_level if request.trust_level in _TRUST_LEVELS else "off"
+    daemon_version = request.daemon_version[:_NAME_MAX]
+    chosen_by = request.chosen_by[:_NAME_MAX]
+    if code.for_machine_id is not None:
+        return await enrolment.let_in(
+            tx,
+            code,
+            words=words,
+            capability=request.capability,
+            daemon_version=daemon_version,
+            trust_level=trust_level,
+            chosen_by=chosen_by,
+        )
+    return await enrolment.insert_machine(
+        tx,
+        code,
+        machine_id=machine_id,
+        wanted_name=machine_name(code.name or request.name_hint),
+        words=words,
+        capability=request.capability,
+        daemon_version=daemon_version,
+        trust_level=trust_level,
+        chosen_by=chosen_by,
+    )
 
 
 class WrongCodes:

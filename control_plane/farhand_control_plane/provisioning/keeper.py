@@ -27,7 +27,7 @@ from farhand_control_plane.provisioning.processes import POLL_S, descendants, si
 LOCK_NAME: Final = "keeper.lock"
 DAEMON_HOME: Final = "daemon"
 NOT_WANTED: Final = 3  # the daemon's exit status: the server has revoked its machine
-PATIENCE_S: Final = 15.0  # a command has 10 s between TERM and KILL, then its result travels
+PATIENCE_S: Final = 5.0  # from TERM to KILL, of daemon and commands
 RETRY_FIRST_S: Final = 0.2
 RETRY_CAP_S: Final = 10.0
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -140,20 +140,23 @@ class _Keeper:
             self._sleep(min(self._until, self._again_at or self._until) - now)
 
     def end(self) -> None:
-        """End the daemon in order, then everything below us until nothing is left."""
-        daemon = self._daemon
-        if daemon is not None and daemon.returncode is None:
-            daemon.send_signal(signal.SIGINT)  # it ends its commands, and their results travel
-            deadline = time.monotonic() + PATIENCE_S
-            while self._reap() is None and time.monotonic() < deadline:
+        """End the daemon, then everything below us: asked first, killed after a while.
+
+        By TERM, which no moment of a Python program's start swallows. That the daemon then leaves
+        its commands running is no matter: their results would be refused, the machine is revoked.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        if self._daemon is not None and self._daemon.returncode is None:
+            self._daemon.terminate()
+            while self._daemon.returncode is None and time.monotonic() < deadline:
                 self._sleep(deadline - time.monotonic())
-        while True:
+                self._reap()
+        signal_all(descendants(os.getpid()), signal.SIGTERM)
+        while left := descendants(os.getpid()):
+            if time.monotonic() >= deadline:
+                signal_all(left, signal.SIGKILL)
+            time.sleep(POLL_S)  # not all are our children; what they begin meanwhile is seen then
             self._reap()
-            left = descendants(os.getpid())
-            if not left:
-                return
-            signal_all(left, signal.SIGKILL)
-            time.sleep(POLL_S)  # killed ones take a moment; what they began is seen then
 
     def _reap(self) -> int | None:
         """Bury the dead; return the daemon's exit status when it is among them."""

@@ -76,7 +76,6 @@ class LocalProcess:
         if keeper is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGTERM)
-            # The patience of the daemon, and then some for what did not end by itself.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PATIENCE_S + _END_WITHIN_S):
                     while keeper_of(folder) is not None:  # noqa: ASYNC110 - only its lock tells

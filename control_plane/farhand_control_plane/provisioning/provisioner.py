@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from farhand_control_plane.config import Settings
 from farhand_shared.redact import Secret
 
 
@@ -18,8 +19,9 @@ class Site:
     """Where a provisioner works, and what it may need to know."""
 
     instance_id: str  # environments of other instances are not ours to see
-    folder: Path  # ours to use; of this computer, private, perhaps not there yet
-    environ: Mapping[str, str]  # settings of its own
+    folder: Path  # yours to use; of this computer, private, perhaps not there yet
+    settings: Settings
+    environ: Mapping[str, str]  # settings of your own, and what programs need (PATH, proxies)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,9 @@ class Request:
 
     environment_id: str
     name: str  # of its machine
-    url: str  # of the control plane, for farhandd enroll
+    # Of the control plane, for farhandd enroll, as this computer and its neighbours reach it;
+    # one that is far away uses settings.public_url.
+    url: str
     lifetime_s: float  # it ends by itself after so long, whoever is there to destroy it
     allow_inferred: bool = False  # for its machine.toml
     confirmed: bool = False  # an earlier try got as far as ``confirm``: it only has to run

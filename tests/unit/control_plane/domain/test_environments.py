@@ -15,6 +15,7 @@ from farhand_control_plane.domain.environments import (
     over_limit,
     retry_after_s,
     why_destroy,
+    why_forget,
 )
 from farhand_control_plane.domain.words import EnvironmentState, MachineStatus
 from farhand_shared.ids import MachineId, MemberId, new_id
@@ -111,7 +112,18 @@ def test_one_that_goes_already_is_not_judged_again(state: EnvironmentState) -> N
 def test_making_is_given_up_and_destroying_never_is() -> None:
     assert not gives_up(EnvironmentState.CREATING, CREATE_TRIES - 1)
     assert gives_up(EnvironmentState.CREATING, CREATE_TRIES)
-    assert not gives_up(EnvironmentState.DESTROYING, 1000)
+    assert gives_up(EnvironmentState.CREATING, 1, is_final=True)
+    assert not gives_up(EnvironmentState.DESTROYING, 1000, is_final=True)
+
+
+def test_what_lies_where_nobody_comes_back_to_is_forgotten_after_a_day() -> None:
+    going = replace(READY, state=EnvironmentState.DESTROYING, destroying_s=24 * 3600.0)
+    assert why_forget(going, is_here=True) is None, "whoever is there goes on trying"
+    why = why_forget(going, is_here=False)
+    assert why is not None
+    assert "no replica of its place has come back" in why
+    assert why_forget(replace(going, destroying_s=3600.0), is_here=False) is None
+    assert why_forget(replace(READY, destroying_s=None), is_here=False) is None
 
 
 def test_tries_come_ever_more_slowly_up_to_a_minute() -> None:
