@@ -6,7 +6,7 @@ whole path of a short command.
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs
@@ -14,16 +14,17 @@ from urllib.parse import parse_qs
 from farhand_control_plane.api import files
 from farhand_control_plane.api.access import Authenticate, check_any
 from farhand_control_plane.api.failures import failure_of, our_fault
+from farhand_control_plane.api.input import InputRoute, byte_offset
 from farhand_control_plane.api.request_body import BODY_WITHIN_S, read_body
 from farhand_control_plane.api.request_headers import headers_of
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope as TokenScope
 from farhand_control_plane.machines.execs import ExecRequest, Execs
 from farhand_control_plane.machines.following import Chunk
-from farhand_shared.errors import FarhandError, InvalidInput, NotAllowed, NotFound
+from farhand_shared.errors import FarhandError, NotAllowed, NotFound
 from farhand_shared.exec_frames import FrameKind, encode_json_frame
 from farhand_shared.exec_request import decode_exec_body
-from farhand_shared.ids import AttemptId, is_id
+from farhand_shared.ids import AttemptId, CommandId, is_id
 from farhand_shared.limits import MIB
 
 # As ASGI types them: messages are open mappings.
@@ -37,8 +38,9 @@ _Frames = AsyncGenerator[Chunk, None]
 EXEC_PATH: Final = "/v1/exec"
 BODY_MAX_BYTES: Final = 24 * MIB  # a specification of 6 MiB with every byte escaped, and some room
 _ATTEMPTS: Final = "/v1/attempts/"
+_COMMANDS: Final = "/v1/commands/"  # the same, of a command's attempt
 _OUTPUT: Final = "/output"
-_OFFSET_DIGITS: Final = 18
+_INPUT: Final = "/input"
 _WATCH_AFTER_S: Final = 0.5
 CHECK_AGAIN_S: Final = 10.0  # so long a revoked token or signed-out browser may go on reading
 _HEADERS: Final = [(b"content-type", b"application/octet-stream"), (b"cache-control", b"no-store")]
@@ -59,6 +61,9 @@ class ExecApp:
         self._inner = inner
         self._authenticate = authenticate
         self._execs = execs
+        self._input = InputRoute(
+            authenticate=authenticate, inputs=execs.inputs, body_within_s=body_within_s
+        )
         self._body_within_s = body_within_s
         self._check_again_s = check_again_s
 
@@ -71,9 +76,16 @@ class ExecApp:
             if method == "POST" and (machine := files.machine_of(path)) is not None:
                 await self._answer(self._files(scope, receive, machine), scope, receive, send)
                 return
-            if method == "GET" and (attempt_id := _attempt_of(path)) is not None:
-                await self._answer(self._output(scope, attempt_id), scope, receive, send)
+            if method == "POST" and path.startswith(_ATTEMPTS) and path.endswith(_INPUT):
+                attempt_id = path[len(_ATTEMPTS) : -len(_INPUT)]
+                await self._input.answer(attempt_id, scope, receive, send)
                 return
+            if method == "GET" and path.endswith(_OUTPUT):
+                for prefix in (_ATTEMPTS, _COMMANDS):
+                    if path.startswith(prefix):
+                        frames = self._output(scope, prefix, path[len(prefix) : -len(_OUTPUT)])
+                        await self._answer(frames, scope, receive, send)
+                        return
         await self._inner(scope, receive, send)
 
     async def _exec(self, scope: Scope, receive: Receive) -> _Frames:
@@ -96,18 +108,24 @@ class ExecApp:
     async def _body(self, receive: Receive) -> bytes:
         return await read_body(receive, limit_bytes=BODY_MAX_BYTES, within_s=self._body_within_s)
 
-    async def _output(self, scope: Scope, attempt_id: str) -> _Frames:
+    async def _output(self, scope: Scope, prefix: str, wanted_id: str) -> _Frames:
         # Whoever may read sees the same as text in /v1/commands; the machine must be their own.
         caller = await self._caller(scope, TokenScope.EXEC, TokenScope.READ)
-        if not is_id(attempt_id):
-            raise NotFound("cannot follow the attempt: there is none of that id")
+        if not is_id(wanted_id):
+            raise NotFound("cannot follow the command: there is none of that id")
+        attempt_id, kind = AttemptId(wanted_id), None
+        if prefix == _COMMANDS:
+            attempt_id, kind = await self._execs.attempt_of(
+                caller.instance_id, CommandId(wanted_id)
+            )
         query = parse_qs(scope.get("query_string", b"").decode("ascii", "replace"))
         return await self._execs.follow(
             caller.instance_id,
             caller.member_id,
-            AttemptId(attempt_id),
-            stdout_offset=_offset(query, "stdout"),
-            stderr_offset=_offset(query, "stderr"),
+            attempt_id,
+            stdout_offset=byte_offset(query, "stdout"),
+            stderr_offset=byte_offset(query, "stderr"),
+            input_kind=kind,
         )
 
     async def _caller(self, scope: Scope, *scopes: TokenScope) -> Caller:
@@ -200,17 +218,3 @@ class _Disconnect:
             self._timer.cancel()
         if self._task is not None and not self.seen:
             self._task.cancel()
-
-
-def _attempt_of(path: str) -> str | None:
-    """Return the id in ``/v1/attempts/ID/output``."""
-    if path.startswith(_ATTEMPTS) and path.endswith(_OUTPUT):
-        return path[len(_ATTEMPTS) : -len(_OUTPUT)]
-    return None
-
-
-def _offset(query: Mapping[str, list[str]], name: str) -> int:
-    text = query.get(name, ["0"])[-1]
-    if not text.isdecimal() or len(text) > _OFFSET_DIGITS:
-        raise InvalidInput(f"cannot follow the attempt: {name}={text[:40]!r} is no byte offset")
-    return int(text)

@@ -11,10 +11,12 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import FrameType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from farhand_control_plane.cli import exec_options
+from farhand_control_plane.cli.leaving import Interrupted, Left
 from farhand_control_plane.client.api import (
     Api,
     Body,
@@ -24,10 +26,20 @@ from farhand_control_plane.client.api import (
     path_with,
 )
 from farhand_control_plane.config import load
-from farhand_shared.command import ExitReason, shell_exit_status
-from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
+from farhand_shared.command import ExitReason, Pty, shell_exit_status
+from farhand_shared.errors import (
+    FarhandError,
+    InvalidInput,
+    NotFound,
+    ProtocolError,
+    Unavailable,
+)
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind, result_from_json
 from farhand_shared.exec_request import ExecBody, encode_exec_body
+from farhand_shared.ids import is_id
+
+if TYPE_CHECKING:
+    from farhand_control_plane.cli.exec_input import ExecInput
 
 OUR_FAILURE: Final = 125
 # How long a server may be away in the middle of a command: a restart takes seconds, an update of a
@@ -37,25 +49,40 @@ _RESUME_FIRST_S: Final = 0.1
 _RESUME_CAP_S: Final = 2.0
 
 
-class _Interrupted(BaseException):
-    """A signal asked us to end; not an Exception, so that no handler of errors takes it."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-
-
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
     """Run the verb and return the exit code."""
     try:
-        body = exec_options.parse(arguments)
+        _open_stdin()
+        wanted = exec_options.parse(arguments)
         api = Api(find_target(load(environ)))
-        return _Run(api, body).run()
+        if isinstance(wanted, exec_options.Attach):
+            return _Attached(api, wanted).run()
+        if wanted.spec.pty is not None:
+            wanted = _with_window(wanted, environ)
+        return _Run(api, wanted).run()
     except exec_options.HelpAsked:
         sys.stdout.write(exec_options.HELP)
         return 0
     except FarhandError as error:
         _say(complaint(str(error), "exec"))
         return OUR_FAILURE
+
+
+def _open_stdin() -> None:
+    """Have something at descriptor 0: a socket that got its number would be read as input."""
+    try:
+        os.fstat(0)
+    except OSError:
+        os.open(os.devnull, os.O_RDONLY)
+
+
+def _with_window(body: ExecBody, environ: Mapping[str, str]) -> ExecBody:
+    """Return the command with the size of this window, and with what TERM says it can do."""
+    from farhand_control_plane.cli.terminal import window_size
+
+    rows, columns = window_size()
+    term = os.fsencode(environ.get("TERM") or "dumb")
+    return replace(body, spec=replace(body.spec, pty=Pty(rows=rows, columns=columns, term=term)))
 
 
 def _say(text: str) -> None:
@@ -66,9 +93,11 @@ def _say(text: str) -> None:
 class _Run:
     """One command, followed over as many connections as it takes."""
 
-    def __init__(self, api: Api, body: ExecBody) -> None:
+    def __init__(self, api: Api, body: ExecBody | None) -> None:
+        """``body``: what to start; None: it runs already."""
         self._api = api
         self._body = body
+        self._input: ExecInput | None = None
         self._command_id = ""
         self._attempt_id = ""
         self._offsets = {FrameKind.STDOUT: 0, FrameKind.STDERR: 0}
@@ -83,30 +112,92 @@ class _Run:
             if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, _raise_interrupted)
         try:
+            return self._run()
+        finally:
+            if self._input is not None:
+                self._input.close()
+
+    def _run(self) -> int:
+        try:
             try:
                 self._follow()
-            except _Interrupted as interruption:
+            except Interrupted as interruption:
                 self._interrupted_by = interruption.number
-                self._stop_and_follow()
+                self._give_up()
+            except Left as left:
+                if not left.ends:
+                    self._leave()
+                    return 0
+                self._interrupted_by = signal.SIGINT
+                self._give_up(asked=True)
             except BrokenPipeError:
                 # Whoever read our output has gone, as when a pipe into `head` ends.
                 self._interrupted_by = signal.SIGPIPE
                 _discard_output()
-                self._stop_and_follow()
+                self._give_up()
             except OSError as error:  # the network's are Unavailable by now
-                _say(f"cannot write the output: {error.strerror}; the command is stopped")
+                self._say(f"cannot write the output: {error.strerror}; the command is stopped")
                 _discard_output()
-                self._stop_and_follow()
+                self._give_up()
                 return OUR_FAILURE
-        except _Interrupted as again:  # asked twice: do not wait for the machine
+        except Interrupted as again:  # asked twice: do not wait for the machine
             self._interrupted_by = again.number
         if self._interrupted_by:
             return 128 + self._interrupted_by
         return OUR_FAILURE if self._status is None else self._status
 
+    def _open(self) -> Body:
+        """Start the command."""
+        assert self._body is not None  # noqa: S101  # the others open theirs
+        return self._api.open("POST", "/v1/exec", encode_exec_body(self._body), timeout_s=None)
+
+    def _begin_input(self, accepted: dict[str, Any]) -> None:  # as the frame has it
+        """Pass input on, if it is asked for, now that it is known to which attempt."""
+        if self._body is None or not self._body.spec.takes_input:
+            return
+        from farhand_control_plane.cli.exec_input import ExecInput  # seldom needed
+
+        kind = "pipe" if self._body.spec.pty is None else "terminal"
+        self._input = ExecInput(self._api.target, writes=True, take=False)
+        self._input.begin(accepted["attempt_id"], kind)
+
+    def _say(self, text: str) -> None:
+        if self._input is not None:
+            self._input.say(text)
+        else:
+            _say(text)
+
+    def _give_up(self, *, asked: bool = False) -> None:
+        """End the command, unless it is somebody else's by now, and take what still comes.
+
+        ``asked``: it was said in words that it shall end.
+        """
+        if self._input is not None:
+            self._input.leave()
+            if self._input.taken_over:
+                self._leave()
+                return
+        self._stop_and_follow()
+
+    def _limit_s(self) -> float:
+        return 0.0 if self._body is None else self._body.spec.execution_timeout_ms / 1000
+
+    def _waits_offline(self) -> bool:
+        return self._body is not None and self._body.wait_offline
+
+    def _leave(self) -> None:
+        """Let the command go on without us."""
+        if self._input is not None:
+            self._input.leave()
+        if self._status is None and self._command_id:
+            self._say(
+                f"command {self._command_id} goes on; follow it with "
+                f"farhand exec --attach {self._command_id}"
+            )
+
     def _follow(self) -> None:
         """Take frames until the exit is known, coming back when a connection breaks."""
-        body = self._api.open("POST", "/v1/exec", encode_exec_body(self._body), timeout_s=None)
+        body = self._open()
         away_since: float | None = None
         wait_s = _RESUME_FIRST_S
         while True:
@@ -169,11 +260,13 @@ class _Run:
                 kind = FrameKind.STDERR if gap["stream"] == "stderr" else FrameKind.STDOUT
                 self._offsets[kind] = gap["offset"] + gap["length"]
                 if not self._interrupted_by:
-                    _say(f"{gap['length']:,} bytes of {gap['stream']} were not kept")
+                    self._say(f"{gap['length']:,} bytes of {gap['stream']} were not kept")
             case FrameKind.ACCEPTED:
                 accepted = frame.json()
                 self._command_id = accepted["command_id"]
-                self._attempt_id = accepted["attempt_id"]
+                if not self._attempt_id:
+                    self._attempt_id = accepted["attempt_id"]
+                    self._begin_input(accepted)
             case FrameKind.STATE:
                 self._show_state(frame.json())
             case FrameKind.EXIT:
@@ -182,15 +275,15 @@ class _Run:
                 if self._interrupted_by:
                     pass
                 elif result.reason is ExitReason.TIMEOUT:
-                    seconds = self._body.spec.execution_timeout_ms / 1000
-                    _say(f"ended after {seconds:g} s, the limit that --timeout sets")
+                    seconds = self._limit_s()
+                    self._say(f"ended after {seconds:g} s, the limit that --timeout sets")
                 elif result.error:
-                    _say(complaint(result.error, "exec"))
+                    self._say(complaint(result.error, "exec"))
             case FrameKind.ERROR:
                 error = frame.json()
                 self._status = OUR_FAILURE
                 if not self._interrupted_by:
-                    _say(complaint(str(error["message"]), "exec"))
+                    self._say(complaint(str(error["message"]), "exec"))
             case FrameKind.COMMITTED:
                 pass
 
@@ -214,15 +307,15 @@ class _Run:
             return
         if self._away:
             self._say_back()
-        if state.get("state") != "queued" or not self._body.wait_offline:
+        if state.get("state") != "queued" or not self._waits_offline():
             return
         until = f"until {_near(state['until'])} (Ctrl-C gives up)"
         if state.get("paused"):
-            _say(f"{state['waiting_for']} is paused; waiting for it to be resumed, {until}")
+            self._say(f"{state['waiting_for']} is paused; waiting for it to be resumed, {until}")
         elif not state.get("online"):
             seen = state.get("since")
             last = f", last seen {_near(seen)}" if seen else ""
-            _say(f"{state['waiting_for']} is offline{last}; waiting for it {until}")
+            self._say(f"{state['waiting_for']} is offline{last}; waiting for it {until}")
 
     def _say_away(self, state: dict[str, Any]) -> None:  # as the frame has it
         if self._away:
@@ -236,10 +329,10 @@ class _Run:
             outcome = "the command goes on there, and its result comes when it is back"
         else:
             outcome = "if the command has begun it goes on there; its result comes when it is back"
-        _say(f"{self._away} is unreachable{last}; {outcome}")
+        self._say(f"{self._away} is unreachable{last}; {outcome}")
 
     def _say_back(self) -> None:
-        _say(f"{self._away} is back")
+        self._say(f"{self._away} is back")
         self._away = ""
 
     def _stop_and_follow(self) -> None:
@@ -261,7 +354,48 @@ class _Run:
                 for frame in _frames(body):
                     self._take(frame)
         except FarhandError as error:
-            _say(f"cannot stop command {self._command_id}: {error}")
+            self._say(f"cannot stop command {self._command_id}: {error}")
+
+
+class _Attached(_Run):
+    """A command that runs already, followed from its first byte: not ours to end by a Ctrl-C."""
+
+    def __init__(self, api: Api, wanted: exec_options.Attach) -> None:
+        super().__init__(api, None)
+        self._wanted = wanted
+
+    def _open(self) -> Body:
+        command_id = self._find(self._wanted.command)
+        return self._api.open("GET", f"/v1/commands/{command_id}/output", timeout_s=None)
+
+    def _find(self, named: str) -> str:
+        """Return the id of a command that is named by it, or by its end."""
+        if is_id(named):
+            return named
+        commands = self._api.get("/v1/commands", open=True, limit=100)["items"]
+        found = [str(command["id"]) for command in commands if command["id"].endswith(named)]
+        if len(found) != 1:
+            several = "several commands end" if found else "no command that runs ends"
+            raise NotFound(f"cannot attach: {several} with {named!r}; give more of its id")
+        return found[0]
+
+    def _begin_input(self, accepted: dict[str, Any]) -> None:  # as the frame has it
+        from farhand_control_plane.cli.exec_input import ExecInput  # seldom needed
+
+        kind = str(accepted.get("input", "none"))
+        if self._wanted.take and kind == "none":
+            raise InvalidInput("cannot take its input over: it was started without; see --stdin")
+        if self._wanted.take or (os.isatty(0) and os.isatty(1)):
+            self._input = ExecInput(
+                self._api.target, writes=self._wanted.take, take=self._wanted.take
+            )
+            self._input.begin(accepted["attempt_id"], kind)
+
+    def _give_up(self, *, asked: bool = False) -> None:
+        if asked:
+            super()._give_up()
+        else:
+            self._leave()
 
 
 def _near(moment: str) -> str:
@@ -271,7 +405,7 @@ def _near(moment: str) -> str:
 
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
-    raise _Interrupted(number)
+    raise Interrupted(number)
 
 
 def _frames(body: Body) -> Iterator[Frame]:

@@ -135,6 +135,18 @@ class Api:
             raise refusal(response.status, content)
         return json.loads(content) if content else None
 
+    def send(self, path: str, content: bytes) -> Any:  # JSON
+        """Post bytes as they are, on the kept connection.
+
+        The same request twice must do what it does once.
+        """
+        response = self._kept("POST", path, content, repeatable=True)
+        answer = self._read_all(response)
+        self._used_at = time.monotonic()
+        if response.status >= 400:
+            raise refusal(response.status, answer)
+        return json.loads(answer)
+
     def open(
         self,
         method: str,

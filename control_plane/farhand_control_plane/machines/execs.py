@@ -10,8 +10,15 @@ from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Final
 
-from farhand_control_plane.db import command_views, commands, direct_starts, machines
+from farhand_control_plane.db import (
+    command_inputs,
+    command_views,
+    commands,
+    direct_starts,
+    machines,
+)
 from farhand_control_plane.db.attempts import CommandRef
+from farhand_control_plane.db.command_inputs import InputKind
 from farhand_control_plane.db.commands import NewCommand
 from farhand_control_plane.db.direct_starts import DirectStart, MemberAuthority
 from farhand_control_plane.db.pool import Database
@@ -19,6 +26,7 @@ from farhand_control_plane.domain.capability import is_known
 from farhand_control_plane.domain.words import MachineStatus
 from farhand_control_plane.machines.following import LOOK_S, Chunk, Follower, Position
 from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.inputs import Inputs
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared import file_operation
 from farhand_shared.codec import encode_spec, input_digest
@@ -48,6 +56,7 @@ class _Accepted:
     command_id: CommandId
     attempt_id: AttemptId
     machine_name: str
+    input_kind: InputKind | None = None  # for a client that did not start it
 
 
 class MachineOffline(Unavailable):
@@ -64,6 +73,7 @@ class Execs:
         self._database = database
         self._hot = hot
         self._hub = hub
+        self.inputs = Inputs(database, hub)
         self._authorities: dict[tuple[InstanceId, MemberId], tuple[float, MemberAuthority]] = {}
 
     async def run(self, request: ExecRequest) -> AsyncGenerator[Chunk, None]:
@@ -83,8 +93,9 @@ class Execs:
         *,
         stdout_offset: int = 0,
         stderr_offset: int = 0,
+        input_kind: InputKind | None = None,
     ) -> AsyncGenerator[Chunk, None]:
-        """Return the frames of an attempt from these offsets on.
+        """Return the frames of an attempt from these offsets on; ACCEPTED says ``input_kind``.
 
         Raises NotFound, also for another instance's attempt, and NotAllowed when the machine is
         another member's.
@@ -102,27 +113,40 @@ class Execs:
             command_id=view.command_id,
             attempt_id=view.attempt_id,
             machine_name=view.machine_name,
+            input_kind=input_kind,
         )
         position = Position(stdout=stdout_offset, stderr=stderr_offset)
         return self._follower(instance_id, accepted, position).frames()
 
+    async def attempt_of(
+        self, instance_id: InstanceId, command_id: CommandId
+    ) -> tuple[AttemptId, InputKind]:
+        """Return the attempt of a command, and what it reads from; raise NotFound."""
+        async with self._database.autocommit() as connection:
+            view = await command_views.get(connection, instance_id, command_id)
+            if view is None:
+                raise NotFound("cannot follow the command: there is none of that id")
+            return view.attempt_id, await command_inputs.kind_of(
+                connection, instance_id, command_id
+            )
+
     def _follower(
         self, instance_id: InstanceId, accepted: _Accepted, position: Position
     ) -> Follower:
+        told = {
+            "command_id": accepted.command_id,
+            "attempt_id": accepted.attempt_id,
+            "machine": accepted.machine_name,
+        }
+        if accepted.input_kind is not None:
+            told["input"] = accepted.input_kind.value
         return Follower(
             self._database,
             self._hub,
             instance_id=instance_id,
             attempt_id=accepted.attempt_id,
             position=position,
-            first=encode_json_frame(
-                FrameKind.ACCEPTED,
-                {
-                    "command_id": accepted.command_id,
-                    "attempt_id": accepted.attempt_id,
-                    "machine": accepted.machine_name,
-                },
-            ),
+            first=encode_json_frame(FrameKind.ACCEPTED, told),
         )
 
     # The short way

@@ -16,6 +16,7 @@ import grpc.aio
 from farhand_control_plane.machines.admission import Admission, Presented
 from farhand_control_plane.machines.dispatcher import Dispatcher
 from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.inputs import Inputs
 from farhand_control_plane.machines.machine_link import Holding, MachineLink
 from farhand_control_plane.machines.presence import Presence
 from farhand_control_plane.machines.recorder import NO_RESULT, Recorder
@@ -25,6 +26,7 @@ from farhand_shared.ids import AttemptId
 from farhand_shared.limits import PONG_DUE_S
 from farhand_shared.link_actions import (
     HelloAccepted,
+    InputTaken,
     PeerSilent,
     RecordDecision,
     RecordResult,
@@ -56,12 +58,14 @@ class LinkService:
         dispatcher: Dispatcher,
         recorder: Recorder,
         presence: Presence,
+        inputs: Inputs,
     ) -> None:
         self._hub = hub
         self._admission = admission
         self._dispatcher = dispatcher
         self._recorder = recorder
         self._presence = presence
+        self._inputs = inputs
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """Return what a server of the link listener serves."""
@@ -151,6 +155,7 @@ class LinkService:
         """Serve an admitted stream until it ends."""
         await self._dispatcher.reconcile(link, time.time_ns() // 1_000_000)
         self._hub.add(link)
+        self._inputs.resume(link)
         _log.info("machine %s is linked, epoch %d", link.name, link.held.epoch)
         writer = asyncio.create_task(self._write(link, context), name=f"link-write-{link.name}")
         reader = asyncio.create_task(self._read(link, context), name=f"link-read-{link.name}")
@@ -200,8 +205,12 @@ class LinkService:
         touched = set()
         for action in actions:
             match action:
+                case InputTaken(attempt_id=attempt_id, offset=offset, closed=closed):
+                    self._inputs.taken(attempt_id, offset, closed=closed)
+                    continue
                 case RecordResult(result=event):
                     attempt_id = event.attempt_id
+                    self._inputs.forget(attempt_id)
                 case RecordDecision(decision=decision):
                     attempt_id = decision.attempt_id
                 case RecordStart(started=started):
@@ -246,7 +255,7 @@ class LinkService:
             await link.output_due.wait()
             link.output_due.clear()
             while link.session.has_frame:
-                await context.write(codec.encode_down(link.session.next_frame()))
+                await context.write(codec.encode_down(link.session.next_frame(self._inputs.read)))
             if not link.is_open:
                 return
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from farhand_shared.command import Argv, CommandSpec, Limits, Shell
+from farhand_shared.command import Argv, CommandSpec, Limits, Pty, Shell
 from farhand_shared.errors import InvalidInput
 from farhand_shared.exec_request import ExecBody, decode_exec_body, encode_exec_body
 from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
@@ -21,6 +21,9 @@ _SPECS = st.builds(
     cwd=st.none() | st.binary(),
     env=st.dictionaries(st.binary(), st.binary(), max_size=3).map(lambda d: tuple(d.items())),
     execution_timeout_ms=st.integers(min_value=0, max_value=EXECUTION_TIMEOUT_MAX_MS),
+    stdin=st.booleans(),
+    pty=st.none()
+    | st.builds(Pty, rows=st.integers(1, 65_535), columns=st.integers(1, 65_535), term=st.binary()),
     limits=st.just(Limits())
     | st.builds(
         Limits,
@@ -45,6 +48,10 @@ def test_ordinary_text_is_itself_in_the_body() -> None:
 @pytest.mark.parametrize(
     ("content", "named"),
     [
+        (b'{"machine": "dev", "script": "a", "stdin": 1}', "stdin"),
+        (b'{"machine": "dev", "script": "a", "pty": true}', "pty"),
+        (b'{"machine": "dev", "script": "a", "pty": {"rows": 24}}', "pty.columns"),
+        (b'{"machine": "dev", "script": "a", "pty": {"rows": 0, "columns": 9}}', "pty.rows"),
         (b"\xff", "JSON"),
         (b"[]", "object"),
         (b"{}", "machine"),
