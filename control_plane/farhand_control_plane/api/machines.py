@@ -56,7 +56,11 @@ async def make_code(
     url = url_of(request, services)
     async with services.database.transaction() as tx:
         made = await enrolment.make_code(
-            tx, caller.instance_id, caller.member_id, name, kind=MachineKind(asked.kind)
+            tx,
+            caller.instance_id,
+            caller.member_id,
+            name,
+            kind=MachineKind(asked.kind or "personal"),
         )
     return shapes.CodeMade(
         id=made.code_id,

@@ -149,8 +149,10 @@ def _text(value: Any) -> Any:
 
 class CodeAsked(Asked):
     name: str | None = Field(default=None, description="what to call the machine")
-    kind: Literal["personal", "managed"] = Field(
-        default="personal", description="managed: set up by root or an image, nobody sits there"
+    kind: Literal["personal", "managed"] | None = Field(
+        default=None,
+        description="personal when not given; managed: set up by root or an image, nobody sits "
+        "there",
     )
 
 

@@ -1090,11 +1090,9 @@ export interface components {
         CodeAsked: {
             /**
              * Kind
-             * @description managed: set up by root or an image, nobody sits there
-             * @default personal
-             * @enum {string}
+             * @description personal when not given; managed: set up by root or an image, nobody sits there
              */
-            kind: "personal" | "managed";
+            kind?: ("personal" | "managed") | null;
             /**
              * Name
              * @description what to call the machine
