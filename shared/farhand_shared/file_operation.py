@@ -199,9 +199,7 @@ class FileErrorCode(StrEnum):
     PERMISSION_DENIED = "permission_denied"
     NOT_REGULAR = "not_regular"  # fifo, socket or device: never opened
     NOT_EMPTY = "not_empty"
-    CANNOT_RESUME = (
-        "cannot_resume"  # less is kept than resume_offset; the answer says how much
-    )
+    CANNOT_RESUME = "cannot_resume"  # less is kept than resume_offset; the answer says how much
     BAD_CONTENT = "bad_content"  # what arrived has another size or hash than was announced
     BUSY = "busy"  # another put of the same content to the same path goes on
     FAILED = "failed"  # the system refused for a reason of its own, which the message says
