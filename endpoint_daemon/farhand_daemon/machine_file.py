@@ -158,7 +158,7 @@ class Ceiling:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = path
         self._stamp: tuple[int, int, int] | None = None
         self._machine: MachineFile | None = None
         self._fault = ""
@@ -169,14 +169,14 @@ class Ceiling:
         One ``stat`` when nothing changed: cheap enough for every decision.
         """
         try:
-            state = self._path.stat()
+            state = self.path.stat()
             stamp = (state.st_mtime_ns, state.st_size, state.st_ino)
         except OSError:
             stamp = None
         if stamp is None or stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._machine, self._fault = load_machine_file(self._path), ""
+                self._machine, self._fault = load_machine_file(self.path), ""
             except FarhandError as error:
                 self._machine, self._fault = None, str(error)
         if self._machine is None:
