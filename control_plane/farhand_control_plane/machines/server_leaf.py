@@ -1,8 +1,9 @@
 """A replica's own certificate: made in memory, replaced before it ends, on no disk."""
 
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, cast
 
 import grpc
 
@@ -38,15 +39,26 @@ class ServerLeaf:
         return self._credentials(client_root=self._authority.root_pem)
 
     def _credentials(self, client_root: bytes | None) -> grpc.ServerCredentials:
-        def configuration() -> grpc.ServerCertificateConfiguration:
-            leaf = self._current()
-            return grpc.ssl_server_certificate_configuration(
-                [(leaf.key_pem, leaf.certificate_pem)], root_certificates=client_root
-            )
+        shown = self._leaf
+        asked = threading.Lock()  # gRPC asks from threads of its own
 
-        # gRPC asks for it at each handshake.
+        def newer() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal shown
+            with asked:
+                leaf = self._current()
+                if leaf is shown:
+                    return None
+                shown = leaf
+                return _configuration(leaf, client_root)
+
+        # gRPC asks at each handshake and takes whatever it is given for new. Changing over, it may
+        # use freed memory in handshakes that run beside (https://github.com/grpc/grpc/issues/36693):
+        # two hundred machines that came back at once ended the server. So it is given one seldom.
         return grpc.dynamic_ssl_server_credentials(
-            configuration(), configuration, require_client_authentication=client_root is not None
+            _configuration(shown, client_root),
+            # None is "no change"; the stubs do not say so.
+            cast("Callable[[], grpc.ServerCertificateConfiguration]", newer),
+            require_client_authentication=client_root is not None,
         )
 
     def _current(self) -> pki.KeyedCertificate:
@@ -54,3 +66,11 @@ class ServerLeaf:
             self._leaf = self._authority.server_leaf(self._replica_id)
             self._until = pki.validity(self._leaf.certificate_pem)[1]
         return self._leaf
+
+
+def _configuration(
+    leaf: pki.KeyedCertificate, client_root: bytes | None
+) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration(
+        [(leaf.key_pem, leaf.certificate_pem)], root_certificates=client_root
+    )
