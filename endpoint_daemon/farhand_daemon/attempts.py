@@ -18,6 +18,7 @@ from farhand_daemon.supervisor.handle import CommandHandle, HandleState
 from farhand_daemon.supervisor.pool import CommandListener, SupervisorPool
 from farhand_daemon.supervisor.records import (
     ExitRecord,
+    Quiet,
     SpawnSpec,
     Started,
     StopReason,
@@ -299,6 +300,12 @@ class _Filter(CommandListener):
 
     def output_produced(self, handle: CommandHandle, stream: Stream, produced_bytes: int) -> None:
         self._attempts.listener.output_produced(handle, stream, produced_bytes)
+
+    def input_moved(self, handle: CommandHandle) -> None:
+        self._attempts.listener.input_moved(handle)
+
+    def command_quiet(self, handle: CommandHandle, quiet: Quiet) -> None:
+        self._attempts.listener.command_quiet(handle, quiet)
 
     def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:
         if not self._attempts.drop_if_forgotten(handle):

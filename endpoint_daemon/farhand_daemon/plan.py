@@ -5,14 +5,18 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
+from farhand_daemon.file_argv import pack
 from farhand_daemon.machine_file import Ceiling, MachineFile
+from farhand_daemon.program import is_installed
 from farhand_daemon.supervisor.spawning import shown
 from farhand_shared import codec
-from farhand_shared.command import CommandSpec, Shell
+from farhand_shared.command import NO_LIMITS, CommandSpec, Limits, Shell
 from farhand_shared.errors import FarhandError, InvalidInput
 from farhand_shared.file_operation import FileOperation
 from farhand_shared.ids import is_id
@@ -31,6 +35,10 @@ class Plan:
     env: tuple[tuple[bytes, bytes], ...]
     execution_timeout_ms: int
     grace_ms: int
+    file: bool = False  # ``argv`` is a file operation as a supervisor takes it
+    stdin: bool = False  # it is given input; else it reads the null device
+    terminal: tuple[int, int] | None = None  # rows and columns; None: no terminal
+    limits: Limits = NO_LIMITS
 
     def digest(self) -> bytes:
         """Return ``plan_hash``: SHA-256 over every field, each with its length before it."""
@@ -50,6 +58,21 @@ class Plan:
             yield value
         yield self.execution_timeout_ms.to_bytes(8, "big")
         yield self.grace_ms.to_bytes(8, "big")
+        if self.file:
+            yield b"file"
+        # Not the size: it changes while the command runs.
+        if self.terminal is not None:
+            yield b"terminal"
+        elif self.stdin:
+            yield b"stdin"
+        if self.limits != NO_LIMITS:
+            yield b"limits"
+            for limit in (
+                self.limits.memory_bytes,
+                self.limits.processes,
+                self.limits.open_files,
+            ):
+                yield limit.to_bytes(8, "big")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,11 +107,16 @@ def judge_offer(offer: Offer, ceiling: Ceiling) -> Plan | Deny:
         machine = ceiling.current()
     except InvalidInput as error:
         return Deny(reason_code="machine_file_invalid", message=str(error))
-    return judge(offer, spec, machine)
+    return judge(offer, spec, machine, own_folders(ceiling.path))
 
 
-def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
-    """Return the plan when the machine allows it, else the first rule that it breaks."""
+def judge(
+    offer: Offer, spec: CommandSpec, machine: MachineFile, own: Sequence[Path] = ()
+) -> Plan | Deny:
+    """Return the plan when the machine allows it, else the first rule that it breaks.
+
+    ``own``: the daemon's folders, which file operations do not enter.
+    """
     if machine.trust_level == "off":
         return Deny(
             reason_code="trust_off",
@@ -102,17 +130,22 @@ def judge(offer: Offer, spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
             "people ask for; its owner may set allow_inferred in machine.toml",
         )
     if isinstance(spec.run, FileOperation):
-        return Deny(
-            reason_code="unknown_command",
-            message="cannot start: this daemon does no file operations; update farhandd",
-        )
+        roots = [os.fsencode(root) for root in machine.all_roots()]
+        argv = pack(spec.run, roots=roots, own=[os.fsencode(folder) for folder in own])
+        return _plan_in_cwd(argv, spec, machine)
     argv = (SHELL, b"-c", spec.run.script) if isinstance(spec.run, Shell) else spec.run.argv
     return (
         _fault_of_argv(argv)
-        or _fault_of_env(spec.env)
+        or _fault_of_env(_env_of(spec))
         or _handle_fault(argv, spec.env)
         or _plan_in_cwd(argv, spec, machine)
     )
+
+
+def own_folders(machine_file: Path) -> tuple[Path, ...]:
+    """Return the folders of the daemon: its home, and the program where the installer put it."""
+    home, prefix = machine_file.parent, Path(sys.prefix)
+    return (home, prefix.parent) if is_installed(prefix) else (home,)
 
 
 def _fault_of_argv(argv: tuple[bytes, ...]) -> Deny | None:
@@ -157,6 +190,7 @@ def _handle_fault(argv: tuple[bytes, ...], env: tuple[tuple[bytes, bytes], ...])
 
 def _plan_in_cwd(argv: tuple[bytes, ...], spec: CommandSpec, machine: MachineFile) -> Plan | Deny:
     roots = [os.fsencode(root) for root in machine.all_roots()]
+    file = isinstance(spec.run, FileOperation)
     if spec.cwd is None:
         asked = roots[0]
     elif not spec.cwd or b"\0" in spec.cwd:
@@ -186,10 +220,21 @@ def _plan_in_cwd(argv: tuple[bytes, ...], spec: CommandSpec, machine: MachineFil
     return Plan(
         argv=argv,
         cwd=cwd,
-        env=spec.env,
+        # A file operation runs no program of anybody's choice, so it is given no variables either.
+        env=() if file else _env_of(spec),
         execution_timeout_ms=spec.execution_timeout_ms,
         grace_ms=spec.grace_ms,
+        file=file,
+        stdin=spec.stdin,
+        terminal=None if spec.pty is None or file else (spec.pty.rows, spec.pty.columns),
+        limits=spec.limits,
     )
+
+
+def _env_of(spec: CommandSpec) -> tuple[tuple[bytes, bytes], ...]:
+    """Return what the command adds; a terminal's kind comes first, so that its own TERM wins."""
+    term = b"" if spec.pty is None else spec.pty.term
+    return ((b"TERM", term), *spec.env) if term else spec.env
 
 
 def _beneath(path: bytes, root: bytes) -> bool:

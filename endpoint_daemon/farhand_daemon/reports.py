@@ -9,7 +9,7 @@ from farhand_daemon.supervisor import records
 from farhand_daemon.supervisor.handle import CommandHandle
 from farhand_shared.command import CommandResult, StreamTotals
 from farhand_shared.link_daemon import DaemonLink
-from farhand_shared.link_events import LiveState, Started, Stream
+from farhand_shared.link_events import LiveState, Quiet, Started, Stream
 
 SPOOL_STREAMS: Final[Mapping[Stream, records.Stream]] = {
     Stream.STDOUT: records.Stream.STDOUT,
@@ -34,6 +34,9 @@ def restore(link: DaemonLink, handle: CommandHandle) -> CommandResult | None:
         started=None if handle.started is None else started_event(handle, handle.started),
         stdout_produced=handle.produced(records.Stream.STDOUT),
         stderr_produced=handle.produced(records.Stream.STDERR),
+        input_received=handle.input_received,
+        input_taken=handle.input_taken,
+        input_closed=handle.input_closed,
         result=None if result is None else results.event_of(handle.attempt_id, result),
     )
     report_gaps(link, handle)
@@ -47,6 +50,16 @@ def started_event(handle: CommandHandle, started: records.Started) -> Started:
         pid=started.pid,
         started_at_ms=started.at_ms,
         boot_id=started.boot_id,
+    )
+
+
+def quiet_event(handle: CommandHandle, quiet: records.Quiet) -> Quiet:
+    """Return the hint that a command seems to wait for somebody to type."""
+    return Quiet(
+        attempt_id=handle.attempt_id,
+        quiet_ms=quiet.quiet_ms,
+        reads_terminal=quiet.reads_terminal,
+        takes_input=quiet.takes_input,
     )
 
 

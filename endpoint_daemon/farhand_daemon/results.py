@@ -48,6 +48,7 @@ def result_of(record: ExitRecord, omitted_from: tuple[int, int]) -> CommandResul
         stderr=stderr,
         stdout_left_open=record.stdout_left_open,
         wall_ms=record.wall_ms,
+        notes=record.notes,
     )
 
 

@@ -164,6 +164,19 @@ class SpoolWriter:
         ring.produced += len(data)
         self._put_state()
 
+    def last_words(self, stream: int, count: int) -> bytes:
+        """Give the last bytes of stream 0 or 1, at most `count`; none when the disk fails."""
+        ring = self.rings[stream]
+        start = max(0, ring.produced - min(count, ring.tail))
+        base = DATA_AT + stream * (ring.head + ring.tail)
+        try:
+            return b"".join(
+                os.pread(self._fd, length, base + position)
+                for position, length in ring.pieces(start, ring.produced - start)
+            )
+        except OSError:
+            return b""
+
     def acknowledge(self, stream: int, offset: int) -> None:
         ring = self.rings[stream]
         ring.acked = max(ring.acked, min(offset, ring.produced))

@@ -34,8 +34,10 @@ from farhand_shared.link_actions import (
     DigestConflict,
     DrainRequested,
     ForgetAttempt,
+    ResizeTerminal,
     ResultAcknowledged,
     StartOffered,
+    TakeInput,
     Welcomed,
 )
 from farhand_shared.link_daemon import DaemonLink
@@ -128,6 +130,12 @@ class Warden:
             case Acknowledged(attempt_id=attempt_id, stream=stream, offset=offset):
                 if handle := self._store.live.get(attempt_id):
                     handle.ack(reports.SPOOL_STREAMS[stream], offset)
+            case TakeInput(input=news):
+                if handle := self._store.live.get(news.attempt_id):
+                    handle.give_input(news.offset, news.data, end=news.end)
+            case ResizeTerminal(resize=size):
+                if handle := self._store.live.get(size.attempt_id):
+                    handle.resize(size.rows, size.columns)
             case StartOffered():
                 self._consider(action)
             case CancelAttempt():
@@ -218,6 +226,10 @@ class Warden:
             cwd=plan.cwd,
             timeout_ms=plan.execution_timeout_ms or None,
             grace_ms=plan.grace_ms,
+            file=plan.file,
+            stdin=plan.stdin,
+            terminal=plan.terminal,
+            limits=plan.limits,
         )
 
         def told(error: OSError | None) -> None:
@@ -345,6 +357,20 @@ class Warden:
             return
         wire = reports.WIRE_STREAMS[stream]
         self._link.produced(handle.attempt_id, wire, produced_bytes)
+        self.wake()
+
+    def input_moved(self, handle: CommandHandle) -> None:
+        if self._attempts is None:
+            return
+        if handle.input_received is not None:
+            self._link.input_received(handle.attempt_id, handle.input_received)
+        self._link.input_taken(handle.attempt_id, handle.input_taken, closed=handle.input_closed)
+        self.wake()
+
+    def command_quiet(self, handle: CommandHandle, quiet: records.Quiet) -> None:
+        if self._attempts is None:
+            return
+        self._link.quiet(reports.quiet_event(handle, quiet))
         self.wake()
 
     def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:

@@ -24,6 +24,7 @@ from farhand_daemon.supervisor.fork_client import launch_fork_server
 from farhand_daemon.supervisor.handle import CommandHandle
 from farhand_daemon.supervisor.records import (
     ExitRecord,
+    Quiet,
     SpawnSpec,
     Started,
     Stream,
@@ -46,6 +47,12 @@ class Deaf:
         self.started.set()
 
     def output_produced(self, handle: CommandHandle, stream: Stream, produced_bytes: int) -> None:
+        return
+
+    def input_moved(self, handle: CommandHandle) -> None:
+        return
+
+    def command_quiet(self, handle: CommandHandle, quiet: Quiet) -> None:
         return
 
     def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:

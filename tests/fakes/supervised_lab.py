@@ -16,15 +16,18 @@ from pathlib import Path
 from farhand_daemon.attempts import Attempts, Decision
 from farhand_daemon.process_identity import stat_fields
 from farhand_daemon.spool import SpoolReader
+from farhand_daemon.supervisor.cgroup import Hierarchy
 from farhand_daemon.supervisor.fork_client import ForkServer, launch_fork_server
 from farhand_daemon.supervisor.handle import CommandHandle
 from farhand_daemon.supervisor.records import (
     ExitRecord,
+    Quiet,
     SpawnSpec,
     Started,
     Stream,
     SupervisorLoss,
 )
+from farhand_shared.command import NO_LIMITS, Limits
 
 DEADLINE_S = 30.0
 PATH = b"/usr/local/bin:/usr/bin:/bin"
@@ -36,6 +39,7 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[tuple[str, str]] = []  # event, attempt id
         self.produced: dict[tuple[str, Stream], int] = {}
+        self.hints: list[tuple[str, Quiet]] = []
         self._changed = asyncio.Event()
 
     def command_started(self, handle: CommandHandle, started: Started) -> None:
@@ -43,6 +47,13 @@ class Recorder:
 
     def output_produced(self, handle: CommandHandle, stream: Stream, produced_bytes: int) -> None:
         self.produced[handle.attempt_id, stream] = produced_bytes
+        self._changed.set()
+
+    def input_moved(self, handle: CommandHandle) -> None:
+        self._changed.set()
+
+    def command_quiet(self, handle: CommandHandle, quiet: Quiet) -> None:
+        self.hints.append((handle.attempt_id, quiet))
         self._changed.set()
 
     def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:
@@ -66,7 +77,15 @@ class Recorder:
 class Lab:
     """Attempts of one state folder, opened and closed as often as a test likes."""
 
-    def __init__(self, state_dir: Path, **sizes: int | float) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        hierarchies: list[Hierarchy] | None = None,
+        **sizes: int | float,
+    ) -> None:
+        """`hierarchies`: where control groups are made, instead of where this system lets us."""
+        self.hierarchies = hierarchies
         self.state_dir = state_dir
         self.mark = uuid.uuid4().hex.encode()
         self.recorder = Recorder()
@@ -76,7 +95,7 @@ class Lab:
         self._open = False
 
     async def open(self, *, link_up: bool = True) -> Attempts:
-        self.fork_server = launch_fork_server(self.state_dir)
+        self.fork_server = launch_fork_server(self.state_dir, hierarchies=self.hierarchies)
         self.attempts = await Attempts.open(
             self.state_dir,
             self.fork_server,
@@ -103,6 +122,10 @@ class Lab:
         timeout_ms: int | None = None,
         grace_ms: int = 10_000,
         umask: int = 0o022,
+        stdin: bool = False,
+        terminal: tuple[int, int] | None = None,
+        limits: Limits = NO_LIMITS,
+        quiet_hint_ms: int = 15_000,
     ) -> SpawnSpec:
         """Give a spec whose processes `processes` finds by their environment."""
         return SpawnSpec(
@@ -112,6 +135,10 @@ class Lab:
             timeout_ms=timeout_ms,
             grace_ms=grace_ms,
             umask=umask,
+            stdin=stdin,
+            terminal=terminal,
+            limits=limits,
+            quiet_hint_ms=quiet_hint_ms,
         )
 
     def shell(self, script: str, **facts: object) -> SpawnSpec:

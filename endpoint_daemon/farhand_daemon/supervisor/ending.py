@@ -9,6 +9,10 @@ import signal
 
 from farhand_daemon.supervisor.descendants import count_living, signal_all
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from farhand_daemon.supervisor.cgroup import Group, OwnGroup
+
 NEVER = float("inf")
 _LOOK_S = 0.01  # between two looks at what lives: each reads all of /proc; grows to the second
 _LOOK_MAX_S = 0.2
@@ -18,11 +22,22 @@ _KILL_GIVES_UP_S = 10.0  # KILL ends everything but processes stuck in the kerne
 class Ending:
     """Ends the process group and all descendants of a command, and knows when none is left."""
 
-    def __init__(self, group: int, grace_s: float) -> None:
+    def __init__(
+        self,
+        group: int,
+        grace_s: float,
+        *,
+        hang_up: bool = False,
+        fence: OwnGroup | Group | None = None,
+    ) -> None:
+        """`fence`: the control group that all of it is in. `hang_up`: the command has a terminal,
+        and is told first that nobody is there: a shell that talks to a person ignores TERM.
+        """
         self.reason: str | None = None  # set by `begin`; the first one stays
         self.emptied_at = NEVER  # when nothing was left, or KILL was given up
         self.survivors = 0  # what lived when KILL was given up
-        self._group, self._grace_s = group, grace_s
+        self._group, self._grace_s, self._hang_up = group, grace_s, hang_up
+        self._fence = fence
         self._kill_at = self._look_at = self._give_up_at = NEVER
         self._pause = _LOOK_S
 
@@ -39,6 +54,8 @@ class Ending:
         self._kill_at = now + self._grace_s
         self._give_up_at = self._kill_at + _KILL_GIVES_UP_S
         self._look_at = now + _LOOK_S
+        if self._hang_up:
+            signal_all(self._group, signal.SIGHUP)
         signal_all(self._group, signal.SIGTERM)
         signal_all(self._group, signal.SIGCONT)  # a stopped process cannot act on the first one
 
@@ -53,7 +70,9 @@ class Ending:
         if self.emptied_at != NEVER or now < self.due:
             return
         killing = now >= self._kill_at
-        living = signal_all(self._group, signal.SIGKILL) if killing else count_living(self._group)
+        living = self._kill() if killing else count_living(self._group)
+        if self._fence is not None:
+            living = max(living, len(self._fence.members()))
         if living == 0 and exited:
             self._settle(now)
         elif now >= self._give_up_at:
@@ -64,6 +83,11 @@ class Ending:
             if killing:
                 self._kill_at = self._look_at
             self._pause = min(self._pause * 1.5, _LOOK_MAX_S)
+
+    def _kill(self) -> int:
+        if self._fence is not None:
+            self._fence.kill()
+        return signal_all(self._group, signal.SIGKILL)
 
     def _settle(self, now: float) -> None:
         self.emptied_at = now

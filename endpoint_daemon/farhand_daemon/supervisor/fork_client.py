@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import sys
 from pathlib import Path
 
 from farhand_daemon.supervisor import forkserver, wire
+from farhand_daemon.supervisor.cgroup import Hierarchy
+from farhand_daemon.supervisor.cgroup_base import usable_hierarchies
 from farhand_daemon.supervisor.process import SOCKETS_FOLDER
 
 SPOOL_FOLDER = "spool"
@@ -20,9 +23,9 @@ _INTERPRETER_ENV = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 class ForkServer:
     """The running fork server, as its parent sees it."""
 
-    def __init__(self, state_dir: Path) -> None:
-        self.state_dir = state_dir
-        self.pid, self._socket = _spawn(state_dir)
+    def __init__(self, state_dir: Path, hierarchies: list[Hierarchy]) -> None:
+        self.state_dir, self.hierarchies = state_dir, hierarchies
+        self.pid, self._socket = _spawn(state_dir, hierarchies)
 
     def fileno(self) -> int:
         return self._socket.fileno()
@@ -57,18 +60,23 @@ class ForkServer:
             os.waitpid(self.pid, 0)
 
 
-def launch_fork_server(state_dir: Path) -> ForkServer:
+def launch_fork_server(
+    state_dir: Path, *, hierarchies: list[Hierarchy] | None = None
+) -> ForkServer:
     """Start the fork server. Call it before gRPC is imported; needs no event loop.
 
-    Makes `state_dir` and what belongs into it, for the owner alone.
+    Makes `state_dir` and what belongs into it, for the owner alone. `hierarchies`: where control
+    groups are made, instead of where this system lets us.
     """
     for folder in (state_dir, state_dir / SPOOL_FOLDER, state_dir / SOCKETS_FOLDER):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (state_dir / SOCKETS_FOLDER).chmod(0o700)  # who can connect there can stop commands
-    return ForkServer(state_dir.resolve())
+    if hierarchies is None:
+        hierarchies = usable_hierarchies()
+    return ForkServer(state_dir.resolve(), hierarchies)
 
 
-def _spawn(state_dir: Path) -> tuple[int, socket.socket]:
+def _spawn(state_dir: Path, hierarchies: list[Hierarchy]) -> tuple[int, socket.socket]:
     """Spawn, never fork: this works beside live gRPC too, when a killed fork server is replaced."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     ours.setblocking(False)
@@ -77,10 +85,11 @@ def _spawn(state_dir: Path) -> tuple[int, socket.socket]:
     # A copy, if needed: an end that already has the number it is moved to stays closed on exec.
     spare = os.dup(theirs.fileno()) if theirs.fileno() == forkserver.SOCKET_FD else None
     source = theirs.fileno() if spare is None else spare
+    trees = json.dumps([[tree.base, tree.home] for tree in hierarchies])
     try:
         pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", "-E", forkserver.__file__, os.fspath(state_dir)],
+            [sys.executable, "-I", "-S", "-E", forkserver.__file__, os.fspath(state_dir), trees],
             {name: os.environ[name] for name in _INTERPRETER_ENV if name in os.environ},
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, source, forkserver.SOCKET_FD),

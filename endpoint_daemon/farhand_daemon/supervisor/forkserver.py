@@ -1,6 +1,6 @@
 """The fork server: a tiny single-threaded process that forks a supervisor whenever it is asked.
 
-Run as a file, `python -I -S -E forkserver.py FOLDER`, with its socket as descriptor 3. It is
+Run as a file, `python -I -S -E forkserver.py FOLDER TREES`, with its socket as descriptor 3. It is
 started before the daemon imports gRPC and imports no more than the standard library's small parts:
 a fork of a process with live gRPC threads hangs, a fork of a small process is quick.
 
@@ -16,12 +16,17 @@ import signal
 import socket
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from farhand_daemon.supervisor.cgroup import Hierarchy
+
 SOCKET_FD = 3
 
 
-def main(state_folder: str) -> None:
-    """Serve fork requests until the daemon is gone."""
+def main(state_folder: str, trees: list[list[str]]) -> None:
+    """Serve fork requests until the daemon is gone. `trees`: base and home of each hierarchy."""
     from farhand_daemon.supervisor import descendants, wire
+    from farhand_daemon.supervisor.cgroup import Hierarchy
     from farhand_daemon.supervisor.process import SupervisorProcess
 
     os.closerange(SOCKET_FD + 1, 1 << 16)  # whatever the daemon's own parent left open
@@ -38,6 +43,7 @@ def main(state_folder: str) -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+    hierarchies = [Hierarchy(base, home) for base, home in trees]
     reader = wire.FrameReader()
     while True:
         data, descriptors, _, _ = socket.recv_fds(requests, 4096, 64)
@@ -55,14 +61,16 @@ def main(state_folder: str) -> None:
                 for descriptor in (*descriptors, SOCKET_FD):
                     os.close(descriptor)
                 requests.detach()
-                run_supervisor(SupervisorProcess, channel_fd, folder_fd, null_fd)
+                run_supervisor(SupervisorProcess, channel_fd, folder_fd, null_fd, hierarchies)
             os.close(channel_fd)
 
 
-def run_supervisor(kind: type, channel_fd: int, folder_fd: int, null_fd: int) -> None:
+def run_supervisor(
+    kind: type, channel_fd: int, folder_fd: int, null_fd: int, hierarchies: list[Hierarchy]
+) -> None:
     """Be a supervisor; never returns. A bug is written to standard error, their common log."""
     try:
-        kind(channel_fd, folder_fd, null_fd).serve()
+        kind(channel_fd, folder_fd, null_fd, hierarchies).serve()
     except BaseException:
         import traceback
 
@@ -75,4 +83,6 @@ if __name__ == "__main__":
     # Our own package is the only thing found outside the standard library; it comes last, so that
     # nothing installed beside it can stand in for a module of the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    main(sys.argv[1])
+    import json
+
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,10 +1,10 @@
 """Find and signal what is left of a command whose supervisor was killed.
 
-No subreaper holds it together any more, so it is found by the command's session and group and by
-parentage. A process is signalled only while it is provably of this command: the leader by pid,
-start time and boot; another one because it was found in the session of a process proved before, or
-below one. A descendant that had left the session and lost its parent before the first look is not
-found.
+No subreaper holds it together any more. Its control group does, where it had one: what is in it is
+of this command. Else it is found by the command's session and group and by parentage, and a
+process is signalled only while it is provably of this command: the leader by pid, start time and
+boot; another one because it was found in the session of a process proved before, or below one. A
+descendant that had left the session and lost its parent before the first look is then not found.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass
+from signal import SIGKILL
 
 from farhand_daemon import process_identity
 from farhand_daemon.process_identity import LINUX, stat_fields
+from farhand_daemon.supervisor.cgroup import Group
 from farhand_daemon.supervisor.descendants import signal_one
 from farhand_daemon.supervisor.records import Started
 
@@ -31,11 +33,14 @@ class _Process:
 class OrphanTree:
     """Knows more with each look; made for one ending. Used from one thread at a time."""
 
-    def __init__(self, leader: Started) -> None:
-        self._leader = leader
+    def __init__(self, leader: Started, group: Group | None = None) -> None:
+        """`group`: the control group that the command was started in."""
+        self._leader, self._control_group = leader, group
         self._known: dict[int, int] = {}  # pid -> start time, proved
         if leader.boot_id == process_identity.boot_id():
             self._known[leader.pid] = leader.start_time
+        else:
+            self._control_group = None
 
     def count(self) -> int:
         """Give how many live."""
@@ -51,10 +56,17 @@ class OrphanTree:
         if group_is_ours:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(group, number)
+        if number == SIGKILL and self._control_group is not None and self._is_outside():
+            self._control_group.kill()  # what was born since the look is in it too
         for pid, process in living.items():
             if process.group != group:
                 signal_one(pid, process.start_time, number)
         return len(living)
+
+    def _is_outside(self) -> bool:
+        """A command may have started this very daemon."""
+        group = self._control_group
+        return group is not None and os.getpid() not in group.members()
 
     def _look(self) -> tuple[bool, dict[int, _Process]]:
         """Say whether the group is provably ours, and give the living."""
@@ -77,6 +89,8 @@ class OrphanTree:
         )
         children: dict[int, list[int]] = {}
         found = list(self._known)
+        if self._control_group is not None:
+            found += [pid for pid in self._control_group.members() if pid in everything]
         for pid, process in everything.items():
             children.setdefault(process.parent, []).append(pid)
             if (group_is_ours and process.group == leader) or (

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from farhand_daemon import process_identity
 from farhand_daemon.process_identity import LINUX
+from farhand_daemon.supervisor.cgroup import Group, Hierarchy
 from farhand_daemon.supervisor.orphan_tree import OrphanTree
 from farhand_daemon.supervisor.records import Started, SupervisorLoss, started_from
 from farhand_shared.limits import GRACE_MS
@@ -46,10 +47,17 @@ class Orphans:
     """All of one `state_dir`; on one event loop. `on_end` is called when one of them is over."""
 
     def __init__(
-        self, folder: Path, loop: asyncio.AbstractEventLoop, *, grace_s: float = GRACE_MS / 1000
+        self,
+        folder: Path,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        hierarchies: list[Hierarchy] | None = None,
+        grace_s: float = GRACE_MS / 1000,
     ) -> None:
+        """`hierarchies`: where the control groups of commands are."""
         self.on_end: Callable[[], None] = lambda: None
         self._folder, self._loop, self._grace_s = folder, loop, grace_s
+        self._hierarchies = hierarchies or []
         self._orphans: dict[str, _Orphan] = {}
 
     def open(self) -> None:
@@ -152,7 +160,7 @@ class Orphans:
 
     async def _end(self, attempt_id: str, orphan: _Orphan) -> None:
         # Each sweep reads all of /proc: in a thread, and more seldom with time.
-        tree = OrphanTree(orphan.started)
+        tree = OrphanTree(orphan.started, self._group_of(orphan.started))
         kill_at = self._loop.time() + self._grace_s
         await asyncio.to_thread(tree.signal, signal.SIGTERM)
         await asyncio.to_thread(tree.signal, signal.SIGCONT)  # a stopped one cannot act on TERM
@@ -170,8 +178,15 @@ class Orphans:
         self._unwatch(orphan)
         self._over(attempt_id, orphan)
 
+    def _group_of(self, started: Started) -> Group | None:
+        named = started.group and self._hierarchies
+        return Group(started.group, self._hierarchies) if named else None
+
     def _over(self, attempt_id: str, orphan: _Orphan) -> None:
         orphan.lives = False
+        group = self._group_of(orphan.started)
+        if group is not None:
+            group.remove()
         self._drop_if_over(attempt_id, orphan)
         self.on_end()
 

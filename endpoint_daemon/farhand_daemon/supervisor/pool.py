@@ -22,6 +22,7 @@ from farhand_daemon.spool import (
     spooled_attempts,
 )
 from farhand_daemon.supervisor import wire
+from farhand_daemon.supervisor.cgroup_base import sweep
 from farhand_daemon.supervisor.connection import SupervisorConnection, connect_in_folder
 from farhand_daemon.supervisor.fork_client import SPOOL_FOLDER, ForkServer
 from farhand_daemon.supervisor.handle import CommandHandle, HandleState
@@ -29,12 +30,15 @@ from farhand_daemon.supervisor.orphans import ORPHANS_FOLDER, Orphans
 from farhand_daemon.supervisor.process import SOCKETS_FOLDER
 from farhand_daemon.supervisor.records import (
     ExitRecord,
+    Quiet,
     Reason,
     SpawnProblem,
     SpawnSpec,
     Started,
     Stream,
     SupervisorLoss,
+    limit_facts,
+    quiet_from,
     started_from,
 )
 from farhand_daemon.supervisor.recovery import (
@@ -61,6 +65,12 @@ class CommandListener(Protocol):
     def output_produced(self, handle: CommandHandle, stream: Stream, produced_bytes: int) -> None:
         """There is output up to this offset; offsets of a stream only grow."""
 
+    def input_moved(self, handle: CommandHandle) -> None:
+        """The command has taken some of its input, or takes no more: `handle.input_…` says."""
+
+    def command_quiet(self, handle: CommandHandle, quiet: Quiet) -> None:
+        """It writes nothing and seems to wait for somebody to type. A hint, and no more."""
+
     def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:
         """It is over and all its output is in the spool. Once per handle."""
 
@@ -84,7 +94,10 @@ class SupervisorPool:
         """`warm` supervisors wait for the next command; after `idle_s` of quiet none does."""
         self.loop = asyncio.get_running_loop()
         self.handles: dict[str, CommandHandle] = {}
-        self.orphans = Orphans(fork_server.state_dir / ORPHANS_FOLDER, self.loop)
+        self._hierarchies = fork_server.hierarchies
+        self.orphans = Orphans(
+            fork_server.state_dir / ORPHANS_FOLDER, self.loop, hierarchies=self._hierarchies
+        )
         self.spool_dir = fork_server.state_dir / SPOOL_FOLDER
         self._sockets_dir = fork_server.state_dir / SOCKETS_FOLDER
         self._listener = listener
@@ -110,6 +123,7 @@ class SupervisorPool:
         """
         self._digest_of = digest_of or self._digest_of
         self.orphans.open()
+        sweep(self._hierarchies)
         for name in os.listdir(self._sockets_dir):
             self._connect_to_earlier(name)
         with contextlib.suppress(TimeoutError):
@@ -141,7 +155,16 @@ class SupervisorPool:
             "umask": spec.umask,
             "grace_ms": spec.grace_ms,
             "timeout_ms": spec.timeout_ms,
+            "quiet_ms": spec.quiet_hint_ms,
         }
+        if limits := limit_facts(spec.limits):
+            facts["limits"] = limits
+        if spec.file:
+            facts["file"] = True
+        if spec.terminal is not None:
+            facts["terminal"] = spec.terminal
+        elif spec.stdin:
+            facts["stdin"] = True
         handle.request = wire.encode_request(facts, list(spec.argv), list(spec.env), spec.cwd)
         self._hand_over(handle, self._supply.take())
         self.handles[attempt_id] = handle
@@ -196,6 +219,7 @@ class SupervisorPool:
         while self._threads:
             await asyncio.wait(self._threads)
         remove_dead_sockets(self._sockets_dir)
+        sweep(self._hierarchies)
 
     # -- supervisors -------------------------------------------------------------------------------
 
@@ -245,6 +269,12 @@ class SupervisorPool:
             stream = Stream(payload[0])
             if handle.note_short(stream, payload[1:]):
                 self._listener.output_produced(handle, stream, len(payload) - 1)
+        elif kind == wire.QUIET:
+            self._listener.command_quiet(handle, quiet_from(json.loads(payload)))
+        elif kind == wire.TAKEN:
+            taken, closed = wire.TAKEN_FACTS.unpack(payload)
+            handle.note_input(taken=taken, closed=bool(closed))
+            self._listener.input_moved(handle)
         elif kind == wire.STARTED:
             handle.started = started_from(json.loads(payload))
             self._listener.command_started(handle, handle.started)
@@ -350,6 +380,9 @@ class SupervisorPool:
         handle.attach(connection)
         connection.send(self._link_frame())
         handle.started = started_from(snapshot["started"])
+        if (moved := snapshot.get("input")) is not None:
+            handle.note_input(**moved)
+            self._listener.input_moved(handle)
         for stream, produced in zip(Stream, snapshot["produced"], strict=True):
             if handle.note_produced(stream, produced):
                 self._listener.output_produced(handle, stream, produced)
@@ -358,6 +391,7 @@ class SupervisorPool:
         path = Path(spool_path(os.fspath(self.spool_dir), attempt_id))
         handle = CommandHandle(self, attempt_id, self._digest_of(attempt_id), path)
         handle.state, handle.adopted, handle.go_wanted = HandleState.RUNNING, True, True
+        handle.input_received = None
         self.handles[attempt_id] = handle
         handle.refresh_from_spool()
         return handle

@@ -25,6 +25,7 @@ import socket
 
 from farhand_daemon import process_identity
 from farhand_daemon.supervisor import wire
+from farhand_daemon.supervisor.cgroup import Hierarchy, OwnGroup, group_name
 from farhand_daemon.supervisor.channel import Channel
 from farhand_daemon.supervisor.descendants import become_subreaper
 from farhand_daemon.supervisor.oom import OomCounter, own_memory_events
@@ -42,14 +43,17 @@ SOCKETS_FOLDER = "supervisors"
 class SupervisorProcess:
     """Everything a supervisor keeps over its commands."""
 
-    def __init__(self, channel_fd: int, folder_fd: int, null_fd: int) -> None:
+    def __init__(
+        self, channel_fd: int, folder_fd: int, null_fd: int, hierarchies: list[Hierarchy]
+    ) -> None:
         os.setsid()  # a signal to the daemon's or the fork server's group is not meant for us
         become_subreaper()
         self.null_fd = null_fd
         pid = os.getpid()
+        start_time = process_identity.start_time(pid) or 0
         self.identity: dict[str, object] = {
             "pid": pid,
-            "start_time": process_identity.start_time(pid) or 0,
+            "start_time": start_time,
             "boot_id": process_identity.boot_id(),
             "socket": f"{pid}.sock",
         }
@@ -59,7 +63,10 @@ class SupervisorProcess:
         self.terminated = False
         self.channel: Channel | None = Channel(socket.socket(fileno=channel_fd))
         self.adopted = False
-        self.oom = OomCounter(own_memory_events())
+        self.hierarchies = hierarchies
+        self._groups = 0
+        self.group = OwnGroup.make(pid, start_time, hierarchies)
+        self.oom = OomCounter(own_memory_events())  # of its group, where it has one
         self._folder_fd = folder_fd
         self.listener = self._listen()
         self._frames: list[tuple[int, bytes]] = []
@@ -81,9 +88,22 @@ class SupervisorProcess:
                 if not command.clean:
                     command.drain()
                     return
+                if self.group is not None and not self.group.rejoin():
+                    return
         finally:
             with contextlib.suppress(OSError):  # the whole folder may have been removed
                 os.unlink(self._socket_path(), dir_fd=self._folder_fd)
+            if self.group is not None:
+                self.group.give_up()
+
+    @property
+    def group_name(self) -> str:
+        """The name of the next group that a command gets for itself."""
+        self._groups += 1
+        start_time = self.identity["start_time"]
+        return group_name(
+            os.getpid(), start_time if isinstance(start_time, int) else 0, self._groups
+        )
 
     def put(self, frames: bytes) -> None:
         """Queue frames for the daemon, if there is one."""

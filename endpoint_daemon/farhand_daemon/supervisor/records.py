@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import Any
 
+from farhand_shared.command import NO_LIMITS, Limits, Note
+from farhand_shared.limits import QUIET_HINT_S
+
 
 class Stream(IntEnum):
     """The two output streams of a command, numbered like their file descriptors."""
@@ -51,6 +54,11 @@ class SpawnSpec:
     timeout_ms: int | None = None
     grace_ms: int = 10_000
     umask: int = 0o022
+    file: bool = False  # `argv` is a file operation (file_argv), which no program runs
+    stdin: bool = False  # its input comes through the handle; False: it reads the null device
+    terminal: tuple[int, int] | None = None  # rows and columns of one of its own; implies stdin
+    limits: Limits = NO_LIMITS
+    quiet_hint_ms: int = int(QUIET_HINT_S * 1000)  # quiet for so long, it is looked at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +69,16 @@ class Started:
     start_time: int  # Linux: clock ticks since boot; macOS: microseconds since the epoch
     boot_id: str
     at_ms: int  # wall clock, milliseconds since the epoch; for people, nothing decides by it
+    group: str = ""  # its control group below the daemon's hierarchies; empty: none
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quiet:
+    """For how long a command has written nothing, and what it seems to read meanwhile."""
+
+    quiet_ms: int
+    reads_terminal: bool  # else its standard input
+    takes_input: bool  # whether input can be sent to it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +86,8 @@ class SpawnProblem:
     """Why a command could not be started, for a person and for a program.
 
     `kind` is one of not_found, not_executable, too_big, invalid, cwd_missing, cwd_denied,
-    no_supervisor, other. `item`, `size_bytes` and `limit_bytes` are set for too_big and invalid.
+    limit_unavailable, no_supervisor, other. `item`, `size_bytes` and `limit_bytes` are set for
+    too_big and invalid.
     """
 
     kind: str
@@ -104,6 +123,7 @@ class ExitRecord:
     descendants_left: bool  # processes the command left behind on purpose; they were not killed
     survivors: int  # processes that even KILL did not end (stuck in the kernel); normally 0
     ended_at_ms: int  # wall clock, milliseconds since the epoch
+    notes: tuple[Note, ...] = ()  # limits that were reached, input that was wanted
 
     def to_json(self) -> bytes:
         """Give the record as stored in the spool, so that a result can be hashed."""
@@ -127,6 +147,7 @@ class ExitRecord:
             "descendants_left": self.descendants_left,
             "survivors": self.survivors,
             "ended_at_ms": self.ended_at_ms,
+            "notes": [{"code": note.code, "text": note.text} for note in self.notes],
         }
         return json.dumps(document, separators=(",", ":")).encode()
 
@@ -156,6 +177,10 @@ class ExitRecord:
             descendants_left=bool(document["descendants_left"]),
             survivors=int(document["survivors"]),
             ended_at_ms=int(document["ended_at_ms"]),
+            notes=tuple(
+                Note(code=str(note["code"]), text=str(note["text"]))
+                for note in document.get("notes", ())
+            ),
         )
 
 
@@ -173,6 +198,25 @@ class SupervisorLoss:
     message: str
 
 
+def quiet_from(document: Mapping[str, Any]) -> Quiet:
+    """Read a hint from the JSON a supervisor writes."""
+    return Quiet(
+        quiet_ms=int(document["quiet_ms"]),
+        reads_terminal=bool(document["reads_terminal"]),
+        takes_input=bool(document["takes_input"]),
+    )
+
+
+def limit_facts(limits: Limits) -> dict[str, int]:
+    """Give the limits that are set, as a supervisor reads them."""
+    named = {
+        "memory_bytes": limits.memory_bytes,
+        "processes": limits.processes,
+        "open_files": limits.open_files,
+    }
+    return {name: limit for name, limit in named.items() if limit}
+
+
 def started_from(document: Mapping[str, Any]) -> Started:
     """Read the three facts from the JSON a supervisor writes."""
     return Started(
@@ -180,4 +224,5 @@ def started_from(document: Mapping[str, Any]) -> Started:
         start_time=int(document["start_time"]),
         boot_id=str(document["boot_id"]),
         at_ms=int(document["at_ms"]),
+        group=str(document.get("group", "")),
     )

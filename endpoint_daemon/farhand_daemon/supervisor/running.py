@@ -16,8 +16,12 @@ from farhand_daemon.spool import SpoolWriter
 from farhand_daemon.supervisor import wire
 from farhand_daemon.supervisor.descendants import reap_orphans
 from farhand_daemon.supervisor.ending import NEVER, Ending
+from farhand_daemon.supervisor.file_launch import FileLaunch
+from farhand_daemon.supervisor.guard import Guard
+from farhand_daemon.supervisor.input import InputFeed, make_input_pipe
 from farhand_daemon.supervisor.output import OutputPump, Pipes
 from farhand_daemon.supervisor.spawning import Launch, SpawnFailure
+from farhand_daemon.supervisor.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +56,10 @@ class RunningCommand:
         self._spool: SpoolWriter | None = None
         self._output: OutputPump | None = None
         self._launch: Launch | None = None
+        self._guard: Guard | None = None
+        self._input: InputFeed | None = None
+        self._stdin_fd: int | None = None  # the command's end of a pipe, until it has it
+        self._terminal: Terminal | None = None
         self._failure: SpawnFailure | None = None
         self._cancelled_before_start: str | None = None
         self._started: dict[str, object] | None = None
@@ -59,8 +67,8 @@ class RunningCommand:
         self._reason: str | None = None
         self._begun = self._ended = 0.0
         self._held_until: float | None = None
-        self._ooms_before = 0
         self._survivors = 0
+        self._is_quiet = True
         self.clean = False
         try:
             self._spool = SpoolWriter(
@@ -79,21 +87,64 @@ class RunningCommand:
             )
             return
         try:
-            self._launch = Launch(argv, env, cwd, _number(facts["umask"]))
+            self._guard = Guard(process, facts)
+            launch = FileLaunch if facts.get("file") else Launch
+            self._launch = launch(argv, env, cwd, _number(facts["umask"]))
+            self._make_input(facts)
         except SpawnFailure as failure:
             self._failure = failure
+
+    def _make_input(self, facts: dict[str, object]) -> None:
+        """Make what the command will read from, if it is to be given something."""
+        window = facts.get("terminal")
+        try:
+            if isinstance(window, list):
+                self._terminal = Terminal(_number(window[0]), _number(window[1]))
+                self._input = self._terminal.feed(self._process.poller)
+            elif facts.get("stdin"):
+                self._stdin_fd, ours = make_input_pipe()
+                self._input = InputFeed(ours, self._process.poller)
+        except (OSError, SpawnFailure) as error:
+            self._leave()
+            if isinstance(error, SpawnFailure):
+                raise
+            raise SpawnFailure(
+                "other",
+                f"cannot start: no pipe for its input: {error.strerror}; "
+                "run farhandd doctor on the machine",
+                errno=error.errno,
+            ) from None
+
+    def _leave(self) -> None:
+        """Let go of what was made for a start that is not to be."""
+        if self._launch is not None:
+            self._launch.leave()
+            self._launch = None
+        if self._input is not None:
+            self._input.close()
+            self._input = None
+        self._close_stdin()
+        if self._terminal is not None:
+            self._terminal.discard()
+            self._terminal = None
+
+    def _close_stdin(self) -> None:
+        if self._stdin_fd is not None:
+            os.close(self._stdin_fd)
+            self._stdin_fd = None
 
     def discard(self) -> None:
         """Forget a command that was never started: the daemon is gone, nothing has happened."""
         if self._spool is not None:
             os.unlink(self._spool.path)
+        if self._guard is not None:
+            self._guard.end()
 
     def cancel_before_start(self, reason: str) -> None:
         """Let `see_through` start nothing and report `reason`."""
         self._cancelled_before_start = reason
         if self._launch is not None:
-            self._launch.leave()
-            self._launch = None
+            self._leave()
         elif self._spool is not None:
             self._failure = None  # it would not have run; asked for was that it does not
 
@@ -104,12 +155,18 @@ class RunningCommand:
     def see_through(self) -> None:
         """Start the command, keep its output, end it in time, tell how it ended."""
         pid = self._start()
+        self._close_stdin()
         os.close(self._pipes[1])
         os.close(self._pipes[3])
-        left = self._run(pid, self._output) if pid and self._output else False
-        if not pid:
+        if not pid or self._terminal is not None:
             os.close(self._pipes[0])
             os.close(self._pipes[2])
+        output, guard = self._output, self._guard
+        left = self._run(pid, output, guard) if pid and output and guard else False
+        if self._input is not None:
+            self._input.close()
+        if self._terminal is not None:
+            self._terminal.close()
         self._finish(left)
 
     def drain(self) -> None:
@@ -136,50 +193,68 @@ class RunningCommand:
     def _start(self) -> int:
         """Spawn; give the pid, or 0 when there is nothing to run (then `_failure` says why)."""
         process, spool = self._process, self._spool
-        if self._launch is None or spool is None:
+        launch, guard = self._launch, self._guard
+        if launch is None or guard is None or spool is None:
             return 0
         try:
-            pid = self._launch.go(process.null_fd, self._pipes[1], self._pipes[3])
+            pid = guard.spawn(lambda: self._spawn(launch))
         except SpawnFailure as failure:
             self._failure = failure
+            self._leave()
             return 0
         self._begun = time.monotonic()
         self._held_until = self._begun + _HOLD_START_S
-        # After the spawn, which it would delay: nothing runs out of memory so early.
-        self._ooms_before = process.oom.read()
+        guard.began(self._begun, has_input=self._input is not None)
         self._started = {
             "pid": pid,
             "start_time": process_identity.start_time(pid) or 0,
             "boot_id": process.identity["boot_id"],
             "at_ms": time.time_ns() // 1_000_000,
+            "group": guard.group_name,
         }
         spool.put_started(self._started)
         process.put(wire.frame(wire.STARTED, dumps(self._started)))
         self._output = OutputPump(
-            spool, self._pipes, process.poller, process.buffer, link_up=self._link_up
+            spool,
+            self._pipes,
+            process.poller,
+            process.buffer,
+            link_up=self._link_up,
+            terminal_fd=None if self._terminal is None else self._terminal.master,
         )
         return pid
 
-    def _run(self, pid: int, output: OutputPump) -> bool:
+    def _spawn(self, launch: Launch) -> int:
+        if self._terminal is not None:
+            return launch.go_on_terminal(self._terminal.path)
+        stdin_fd = self._process.null_fd if self._stdin_fd is None else self._stdin_fd
+        return launch.go(stdin_fd, self._pipes[1], self._pipes[3])
+
+    def _run(self, pid: int, output: OutputPump, guard: Guard) -> bool:
         """See the process to its end; True when it left descendants behind."""
         process = self._process
-        ending = Ending(pid, self._grace_s)
+        ending = Ending(pid, self._grace_s, hang_up=self._terminal is not None, fence=guard.fence)
         for kind, payload in process.take_frames():
             self._obey(kind, payload, output, ending)
         while not self._over(output, ending):
             if process.watch_daemon() and self._link_up:
                 self._link_up = False  # nobody will acknowledge anything now
                 output.link_is(False)
-            for fd, _ in process.poller.poll(self._wait_ms(output, ending)):
+            for fd, _ in process.poller.poll(self._wait_ms(output, ending, guard)):
                 if fd in output.open:
                     output.read(fd)
+                    self._is_quiet = False
                 elif fd == process.wake_fd:
                     process.drain_signals()
                     self._on_signal(pid, output, ending)
                 elif fd in process.daemon_fds():
                     for kind, payload in self._daemon_frames("running"):
                         self._obey(kind, payload, output, ending)
-            self._keep_time(output, ending)
+                elif self._input is not None and fd == self._input.fd:
+                    self._input.write()
+                    self._is_quiet = False
+            output.read_hung_up()
+            self._keep_time(pid, output, ending, guard)
             self._tell(output, ending)
         self._survivors = ending.survivors
         self._reason = self._reason or ending.reason
@@ -197,6 +272,10 @@ class RunningCommand:
             output.link_is(self._link_up)
         elif kind == wire.CANCEL:
             ending.begin(payload.decode(), time.monotonic())
+        elif kind == wire.INPUT and self._input is not None:
+            self._input.receive(payload)
+        elif kind == wire.RESIZE and self._terminal is not None:
+            self._terminal.resize(*wire.WINDOW.unpack(payload))
 
     def _daemon_frames(self, state: str) -> list[tuple[int, bytes]]:
         """Give what the daemon sent; a new daemon is let in and told where we are."""
@@ -212,6 +291,7 @@ class RunningCommand:
                 "state": state,
                 "started": self._started,
                 "produced": [ring.produced for ring in rings],
+                "input": None if self._input is None else self._input.snapshot(),
             }
             process.put(wire.frame(wire.SNAPSHOT, dumps(snapshot)))
             process.flush()
@@ -235,7 +315,8 @@ class RunningCommand:
         code, number, _ = exit_facts
         if code is not None:
             return "exit"
-        if number == signal.SIGKILL and self._process.oom.read() > self._ooms_before:
+        guard = self._guard
+        if number == signal.SIGKILL and guard is not None and guard.has_run_out_of_memory():
             return "oom"
         return "signal"
 
@@ -258,31 +339,37 @@ class RunningCommand:
 
     # -- time --------------------------------------------------------------------------------------
 
-    def _wait_ms(self, output: OutputPump, ending: Ending) -> int | None:
+    def _wait_ms(self, output: OutputPump, ending: Ending, guard: Guard) -> int | None:
         """Give how long to poll: until the nearest thing that happens by time alone."""
         now = time.monotonic()
         due = ending.due
         if self._held_until is not None:
             due = min(due, self._held_until)
         if self._exit is None and ending.reason is None:
-            due = min(due, self._begun + self._timeout_s)
+            due = min(due, self._begun + self._timeout_s, guard.look_at)
         if (patience_ends := self._patience_ends(ending)) > now:
             due = min(due, patience_ends)  # later only an acknowledgement or a reader helps
         if output.stuck:
             due = min(due, now + _FULL_DISK_RETRY_S)
         return None if due == NEVER else max(0, int((due - now) * 1000) + 1)
 
-    def _keep_time(self, output: OutputPump, ending: Ending) -> None:
+    def _keep_time(self, pid: int, output: OutputPump, ending: Ending, guard: Guard) -> None:
         if self._process.terminated:
             ending.begin("shutdown", time.monotonic())
         if output.stuck:
             over = self._exit is not None
             output.retry(give_up=over and time.monotonic() > self._ended + _FULL_DISK_GIVE_UP_S)
         if ending.reason is None:
-            if self._timeout_s == NEVER or self._exit is not None:
+            if self._exit is not None:
                 return
-            if time.monotonic() >= self._begun + self._timeout_s:
-                ending.begin("timeout", time.monotonic())
+            now = time.monotonic()
+            if now >= self._begun + self._timeout_s:
+                ending.begin("timeout", now)
+            elif not self._is_quiet:
+                self._is_quiet = True
+                guard.wrote(now)
+            elif now >= guard.look_at:
+                self._process.put(guard.look(now, pid))
         else:
             ending.step(time.monotonic(), exited=self._exit is not None)
 
@@ -303,6 +390,8 @@ class RunningCommand:
             return
         if output.untold and not channel.blocked:  # else merged into one frame, later
             channel.put(output.frames())
+        if self._input is not None and self._input.untold and not channel.blocked:
+            channel.put(self._input.frame())
         channel.flush()
 
     # -- exit --------------------------------------------------------------------------------------
@@ -313,6 +402,8 @@ class RunningCommand:
         left_open = output is not None and bool(output.open)
         self.clean = not (left or left_open or process.adopted or process.terminated)
         record = dumps(self._record(left=left, left_open=left_open))
+        if self._guard is not None:
+            self._guard.end()
         if spool is not None:
             spool.put_exit(record)
             if process.channel is None:
@@ -320,6 +411,8 @@ class RunningCommand:
             spool.close()
         if output is not None:
             process.put(output.frames())
+        if self._input is not None and self._input.untold:
+            process.put(self._input.frame())
         goes_on = b"\x01" if self.clean and not self._last else b"\x00"
         process.put(wire.frame(wire.EXIT, goes_on + record))
         process.flush_all()
@@ -350,7 +443,14 @@ class RunningCommand:
             "descendants_left": left and not self._survivors,
             "survivors": self._survivors,
             "ended_at_ms": time.time_ns() // 1_000_000,
+            "notes": self._notes(reason, code),
         }
+
+    def _notes(self, reason: str | None, code: int | None) -> list[dict[str, str]]:
+        guard, spool = self._guard, self._spool
+        if self._started is None or guard is None or spool is None:
+            return []
+        return guard.notes(reason=reason or "", code=code, spool=spool)
 
 
 _SHA256_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"

@@ -6,7 +6,6 @@ import asyncio
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from farhand_daemon.supervisor.connection import SupervisorConnection
 from farhand_daemon.supervisor.fork_client import ForkServer
@@ -127,13 +126,13 @@ class SupervisorSupply:
         self._loop.remove_writer(gone.fileno())
         self._in_thread(gone.reap)
         young = time.monotonic() - self._fork_server_began < _YOUNG_S
-        self._loop.call_later(_YOUNG_S if young else 0.0, self._replace, gone.state_dir)
+        self._loop.call_later(_YOUNG_S if young else 0.0, self._replace, gone)
 
-    def _replace(self, state_dir: Path) -> None:
+    def _replace(self, gone: ForkServer) -> None:
         if self._closed:
             return
         self._fork_server_began = time.monotonic()
-        self._fork_server = ForkServer(state_dir)
+        self._fork_server = ForkServer(gone.state_dir, gone.hierarchies)
         self._fork_server_lives = True
         self._loop.add_reader(self._fork_server.fileno(), self._fork_server_readable)
         self._ask()

@@ -64,7 +64,7 @@ def offset_frame(kind: int, stream: int, offset: int) -> bytes:
 
 def input_frames(offset: int, data: bytes, *, end: bool) -> bytes:
     """Give the frames of some input, each small enough to be received at once."""
-    frames = []
+    frames: list[bytes] = []
     at = 0
     while at < len(data) or not frames:
         part = data[at : at + INPUT_MAX_BYTES]
