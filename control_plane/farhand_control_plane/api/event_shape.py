@@ -23,7 +23,7 @@ PAYLOADS: Final[dict[Kind, str]] = {
     Kind.QUESTION_ASKED: "about a question; question_id, and text, options, command_id if known",
     Kind.QUESTION_SETTLED: "about a question; question_id, state, trigger_id",
     Kind.COMMAND_WAITING: "about a command that waits for its machine; command_id, machine, "
-    "because (offline or paused), since (when the machine was last heard), until",
+    "because (offline, paused or being made), since (when the machine was last heard), until",
     Kind.COMMAND_STARTED: "about a command; command_id, machine, title, state, exit_status (null)",
     Kind.COMMAND_ENDED: "about a command; command_id, machine, title, state, exit_status",
     Kind.MODEL_UNAVAILABLE: "about a session; session_kind, reason",

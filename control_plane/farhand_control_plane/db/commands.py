@@ -91,9 +91,11 @@ async def enqueue(tx: Tx, command: NewCommand) -> Enqueued:
         )
     await tx.execute("select pg_notify(%s, %s)", (COMMANDS, command.machine_id))
     await announce(tx, ended)
-    because = waits_because(
+    because: str | None = waits_because(
         online=machine["online"], paused=machine["status"] == MachineStatus.PAUSED
     )
+    if _is_coming(machine):
+        because = "being made"
     if command.ticket_id is not None and because is not None:
         seen_at: datetime | None = machine["seen_at"]
         until = await _start_expires_at(tx, command.instance_id, enqueued.command_id)
@@ -147,7 +149,7 @@ async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
     if machine is None or machine["status"] == MachineStatus.REVOKED:
         raise NotFound("cannot queue the command: there is no such machine; list the machines")
     status = MachineStatus(machine["status"])
-    if machine["kind"] == MachineKind.ON_DEMAND and status is MachineStatus.PENDING:
+    if _is_coming(machine):
         status = MachineStatus.ACTIVE  # it is being made, and what is queued there waits for it
     refuse_unusable(
         machine["name"],
@@ -163,6 +165,13 @@ async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
             daemon_version=machine["daemon_version"],
         )
     return machine
+
+
+def _is_coming(machine: dict[str, Any]) -> bool:  # a row
+    """Tell whether it is an environment that a provisioner is about to make."""
+    return bool(
+        machine["kind"] == MachineKind.ON_DEMAND and machine["status"] == MachineStatus.PENDING
+    )
 
 
 def refuse_unusable(

@@ -4,6 +4,7 @@
     on MACHINE: CMD
     on MACHINE:             the lines below are one script
     read FILE on MACHINE    list FOLDER on MACHINE
+    run CMD on a fresh environment
     several such lines      one command each, in order
     stop [TICKET]           status          which machines do I have?
 
@@ -18,6 +19,11 @@ from typing import Literal
 
 THIS_MACHINE = "this machine"
 NO_MACHINE = ""  # none was named: a question, never a guess
+FRESH_ENVIRONMENT = "kind=on-demand"  # the selector of it, which may be written as well
+
+_FRESH = re.compile(
+    r"\bon (?:(?:a )?(?:fresh|new) environment|kind=on[-_]demand)(?=\s*:|[.!]?\s*$)", re.I | re.M
+)
 
 _ON = re.compile(r"^on\s+(?P<machine>this machine|\S+?)\s*:\s*(?P<command>\S.*)$", re.I | re.S)
 _SCRIPT = re.compile(
@@ -95,7 +101,7 @@ Sentence = Work | Stop | AskStatus | AskMachines | NotUnderstood
 
 def understand(text: str) -> Sentence:
     """Return what a message asks for; anything but the forms above is NotUnderstood."""
-    text = text.strip()
+    text = _FRESH.sub(f"on {FRESH_ENVIRONMENT}", text.strip())
     if match := _STOP.match(text):
         return Stop(ticket=match["ticket"])
     if _STATUS.match(text):

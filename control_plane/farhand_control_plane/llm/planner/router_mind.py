@@ -17,7 +17,8 @@ from farhand_control_plane.llm.planner.language import (
 
 WHAT_I_AM = (
     "I am Farhand's offline planner, not a language model. I understand: "
-    "`run CMD on MACHINE` (several lines too), `on MACHINE: CMD`, `read FILE on MACHINE`, "
+    "`run CMD on MACHINE` (several lines too; `on a fresh environment` where there are such), "
+    "`on MACHINE: CMD`, `read FILE on MACHINE`, "
     "`list FOLDER on MACHINE`, `stop`, `status`, `which machines do I have?`. For more, set "
     "FARHAND_MODEL_BASE_URL, FARHAND_MODEL_API_KEY and FARHAND_MODEL to any OpenAI-compatible "
     "service and start again."

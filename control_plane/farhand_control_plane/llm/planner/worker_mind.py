@@ -9,6 +9,7 @@ from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.llm.blocks import Block, parse
 from farhand_control_plane.llm.planner.conversation import Conversation, Made, Wanted
 from farhand_control_plane.llm.planner.language import (
+    FRESH_ENVIRONMENT,
     NO_MACHINE,
     THIS_MACHINE,
     Look,
@@ -72,7 +73,8 @@ def _work(conversation: Conversation, ticket: Block, runs: tuple[Run | Look, ...
             looked[same] += 1
         if made is None:
             return [call]
-        one = _outcome(conversation, f"`{_short(run.words)}` on {machine}", made)
+        where = "a fresh environment" if machine == FRESH_ENVIRONMENT else machine
+        one = _outcome(conversation, f"`{_short(run.words)}` on {where}", made)
         if made.failed and one.ended is None:  # it was not begun
             doing = "run" if isinstance(run, Run) else "do"
             return _report_once(
@@ -91,6 +93,8 @@ def _machine(
     # Shown with the ticket and again with every answer: the newest word on a name counts.
     known = list(dict.fromkeys(b.attrs["name"] for b in conversation.blocks if b.tag == "machine"))
     name = run.machine
+    if name == FRESH_ENVIRONMENT:
+        return name, None
     if name == THIS_MACHINE:
         name = ticket.attrs.get("this_machine", "")
         problem = "I cannot tell which machine `this machine` is."

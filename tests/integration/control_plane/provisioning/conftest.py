@@ -93,6 +93,13 @@ class Yard:
         found: machines.MachineView = await self.until(look)
         return found
 
+    async def clear(self) -> None:
+        """Destroy whatever a test has left."""
+        provisioner = LocalProcess(self.site)
+        for one in await provisioner.list_all():
+            await provisioner.destroy(one.environment_id)
+        assert self.left() == ([], set())
+
     def left(self) -> tuple[list[str], set[int]]:
         """Return what lies in the folder, and what runs there."""
         names = sorted(path.name for path in self.folder.iterdir()) if self.folder.exists() else []
@@ -144,7 +151,4 @@ async def yard(
         try:
             yield yard
         finally:
-            provisioner = LocalProcess(site)
-            for one in await provisioner.list_all():
-                await provisioner.destroy(one.environment_id)
-            assert yard.left() == ([], set())
+            await yard.clear()

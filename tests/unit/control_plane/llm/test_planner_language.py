@@ -3,6 +3,7 @@
 import pytest
 
 from farhand_control_plane.llm.planner.language import (
+    FRESH_ENVIRONMENT,
     THIS_MACHINE,
     AskMachines,
     AskStatus,
@@ -27,6 +28,13 @@ from farhand_control_plane.llm.planner.language import (
         ("on laptop: make test", [("make test", "laptop")]),
         ("on this machine: echo a: b", [("echo a: b", THIS_MACHINE)]),
         ("run a on x\non y: b\n\n", [("a", "x"), ("b", "y")]),
+        ("run make test on a fresh environment.", [("make test", FRESH_ENVIRONMENT)]),
+        ("on a new environment: id", [("id", FRESH_ENVIRONMENT)]),
+        ("run id on kind=on_demand", [("id", FRESH_ENVIRONMENT)]),
+        (
+            "run echo on a fresh environment variable on vm",
+            [("echo on a fresh environment variable", "vm")],
+        ),
         (
             "on vm:\nfor i in 1 2; do\n  echo $i\ndone\n",
             [("for i in 1 2; do\n  echo $i\ndone", "vm")],
