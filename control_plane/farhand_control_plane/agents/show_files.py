@@ -32,10 +32,8 @@ _DATA_BYTES: Final = 4 * MIB  # far over what a page of a listing is
 
 # What a model can do about a refusal, beyond what the machine says for everybody.
 _ADVICE: Final = {
-    FileErrorCode.CHANGED: "somebody changed it; read_file it again and see what is new",
     FileErrorCode.EXISTS: "to replace it, read_file it and give its sha256",
     FileErrorCode.NO_MATCH: "give the file's exact text, without the line numbers",
-    FileErrorCode.SEVERAL_MATCHES: "give more of the text around it, or all",
 }
 
 

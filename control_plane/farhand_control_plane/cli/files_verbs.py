@@ -14,7 +14,7 @@ from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import Misuse, api, note, show_json
 from farhand_control_plane.client.files import FileRefused, Files
 from farhand_control_plane.client.screen import put as write_out
-from farhand_shared.errors import Conflict, FarhandError
+from farhand_shared.errors import FarhandError
 from farhand_shared.file_operation import (
     LIMIT_MAX,
     EditFile,
@@ -331,9 +331,10 @@ def _facts(
     try:
         return _files(target, wait_offline).ask(operation).facts
     except FileRefused as refused:
-        if refused.code != FileErrorCode.EXISTS:
-            raise
-        raise Conflict(f"{refused}; replace it with --overwrite") from refused
+        text = str(refused).replace("make_parents", "--parents")
+        if refused.code == FileErrorCode.EXISTS:
+            text = f"{text}; replace it with --overwrite"
+        raise FarhandError(text) from refused
 
 
 @contextlib.contextmanager

@@ -157,11 +157,11 @@ def test_a_write_gives_the_hash_for_the_next_one() -> None:
 
 def test_a_refusal_has_its_code_the_machines_words_and_what_to_do() -> None:
     operation = EditFile(path=b"a", edits=(Replacement(old=b"b", new=b"c"),))
-    fault = FileFault(code="changed", message="cannot edit a: it changed", facts={})
+    fault = FileFault(code="exists", message="cannot write a: it is there already", facts={})
     block = _shown(operation, fault)
-    assert (block.tag, block.attrs["code"]) == ("error", "changed")
+    assert (block.tag, block.attrs["code"]) == ("error", "exists")
     assert block.text == (
-        "cannot edit a: it changed; somebody changed it; read_file it again and see what is new"
+        "cannot write a: it is there already; to replace it, read_file it and give its sha256"
     )
     newer = _shown(operation, FileFault(code="moon_phase", message="cannot edit a: moon", facts={}))
     assert newer.text == "cannot edit a: moon"
