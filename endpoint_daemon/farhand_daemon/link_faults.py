@@ -40,14 +40,14 @@ _MEANINGS: Final = (
         "check this machine's network, VPN and firewall",
     ),
     (
-        ("handshake", "ssl", "wrong version number", "trying to connect an http1.x server"),
-        "what answers there is no link of a control plane",
-        "check the address and what stands in between",
-    ),
-    (
         ("connection reset", "socket closed", "broken pipe", "goaway", "connection aborted"),
         "the connection broke off",
         _CHECK,
+    ),
+    (
+        ("handshake", "ssl", "wrong version number", "trying to connect an http1.x server"),
+        "what answers there is no link of a control plane",
+        "check the address and what stands in between",
     ),
 )
 _PROXY_ANSWER: Final = re.compile(r"proxy returned response code (\d{3})")

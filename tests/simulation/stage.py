@@ -168,8 +168,12 @@ class Stage:
         )
 
     def start_daemon(self) -> None:
-        self.daemon = self._start(
-            "daemon", "farhand_daemon", "run", "--home", str(self.daemon_home),
+        self.daemon = self.start_copy(self.daemon_home)
+
+    def start_copy(self, home: Path) -> "subprocess.Popen[bytes]":
+        """Start a daemon on a home of the caller's, who ends it; all write to one log."""
+        return self._start(
+            "daemon", "farhand_daemon", "run", "--home", str(home),
             "--link-address", self.link.address, "--enrol-address", self._enrolment.address,
             **self._machine_environ(),
         )  # fmt: skip

@@ -5,11 +5,17 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from farhand_control_plane.client.api import Api
 from farhand_shared.exec_frames import FrameKind
 from farhand_shared.limits import SPOOL_HEAD_BYTES, SPOOL_TAIL_BYTES
 from tests.simulation.stage import Client, Stage, processes, stage, until
@@ -156,6 +162,9 @@ def test_exec_resumes_by_itself_when_the_replica_is_restarted(system: Stage, gen
     assert system.mend() == ["replica"]
     work.ran_once_and_whole()
     assert work.client.stderr == ""
+    said = (system.folder / "daemon.log").read_text()  # what the machine's terminal shows
+    assert ("the control plane is stopping" if gently else "broke off") in said
+    assert not [raw for raw in ("UNAVAILABLE", "UNKNOWN", "ipv4:", "Socket closed") if raw in said]
 
 
 def test_a_killed_database_is_waited_for(system: Stage) -> None:
@@ -266,3 +275,53 @@ def test_one_line_of_100_mib_is_exact_to_its_client_and_counted_in_the_store(
             "length": size - SPOOL_HEAD_BYTES - SPOOL_TAIL_BYTES,
         }
     ]
+
+
+# ── a copied state folder ───────────────────────────────────────────────────────────────────────
+
+
+def rejoin(system: Stage, home: Path, api: Api, *arguments: str) -> dict[str, Any]:
+    """Run `farhandd enroll --rejoin` with a new code and confirm the machine it makes."""
+    code = api.post("/v1/machines/codes")
+    done = subprocess.run(
+        [sys.executable, "-m", "farhand_daemon", "enroll", "--rejoin", "--code-stdin", "--no-wait",
+         "--json", "--home", home, *arguments],
+        input=code["code"], capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[0])
+    api.post(f"/v1/machines/{told['machine_id']}/confirm", {"words": told["words"]})
+    return told
+
+
+def test_a_copied_machine_is_locked_out_and_both_come_back_as_what_they_are(
+    system: Stage,
+) -> None:
+    # https://github.com/saltstack/salt/issues/16209: machines made from one image share an identity
+    copy_home = system.folder / "machine's copy"
+    shutil.copytree(
+        system.daemon_home, copy_home, ignore=shutil.ignore_patterns("*.sock", "daemon.lock")
+    )
+    copy = system.start_copy(copy_home)
+    assert system.daemon is not None
+    assert copy.wait(60) == system.daemon.wait(60) == 3, "neither may stay, neither tries again"
+    assert "farhandd enroll --rejoin" in (system.folder / "daemon.log").read_text()
+    with system.api() as api:
+        path = f"/v1/machines/{system.machine.machine_id}"
+        assert api.get(path)["status"] == "quarantined"
+        back = rejoin(system, system.daemon_home, api)
+        assert back["machine_id"] == system.machine.machine_id
+        other = rejoin(system, copy_home, api, "--name", "copy")
+        assert other["machine_id"] != back["machine_id"]
+        assert system.mend() == ["daemon"]
+        copy = system.start_copy(copy_home)
+        try:
+            for machine in (back, other):
+                path = f"/v1/machines/{machine['machine_id']}"
+                until("both are there", lambda path=path: api.get(path)["presence"] == "online")
+                client = system.farhand("exec", machine["machine_name"], "--", "true")
+                assert client.ended().status == 0
+            assert copy.poll() is None
+        finally:
+            copy.terminate()
+            copy.wait(30)

@@ -38,6 +38,7 @@ _ALL = "failed to connect to all addresses; last error: "
             "this machine's clock",
         ),
         ("Socket closed", "broke off"),
+        (f"{_ALL}UNAVAILABLE: ipv4:1.1.1.1:1: Handshake read failed (Socket closed)", "broke off"),
         ("recvmsg:Connection reset by peer", "broke off"),
         ("something that gRPC says only next year", "the connection failed"),
         ("", "the connection failed"),
