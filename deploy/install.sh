@@ -5,11 +5,12 @@
 #     curl -fsSL @URL@/install.sh | sh
 #     curl -fsSL @URL@/install.sh | sh -s -- --home DIR      for another machine on this computer
 #     curl -fsSL @URL@/install.sh | sh -s -- --no-service    in the foreground in any case
+#     sh install.sh --code-stdin --no-run <CODE              nobody is asked, something else runs it
 #
-# Needs Python 3.11 or newer, and the package index for four dependencies. Writes into your data
-# folder, a unit of your account (as root: of the computer), and a link in ~/.local/bin; all of it
-# goes with "farhandd uninstall". Again, it brings the daemon up to date and leaves the machine as
-# it is. On Windows run it inside WSL.
+# Needs Python 3.11 or newer; what the daemon depends on comes from there too, by its hash. Writes
+# into your data folder, a unit of your account (as root: of the computer), and a link in
+# ~/.local/bin; all of it goes with "farhandd uninstall". Again, it brings the daemon up to date and
+# leaves the machine as it is. On Windows run it inside WSL.
 # A template: the control plane fills in its address and the hashes of what it gives.
 
 set -eu
@@ -20,6 +21,7 @@ daemon_wheel='@DAEMON_WHEEL@'
 daemon_sha256='@DAEMON_SHA256@'
 pip_wheel='@PIP_WHEEL@'
 pip_sha256='@PIP_SHA256@'
+requirements_sha256='@REQUIREMENTS_SHA256@'
 
 say() {
     printf 'farhand: %s\n' "$*"
@@ -39,7 +41,7 @@ clean_up() {
 }
 
 read_options() {
-    home= service=yes
+    home= service=yes code_stdin= run=yes
     while [ $# -gt 0 ]; do
         case $1 in
         --home)
@@ -52,7 +54,9 @@ read_options() {
             ;;
         --home=*) home=${1#--home=} ;;
         --no-service) service= ;;
-        *) misuse "$1 is not understood; there are --home DIR and --no-service" ;;
+        --code-stdin) code_stdin=yes ;;
+        --no-run) run= ;;
+        *) misuse "$1 is not understood; there are --home DIR, --no-service, --code-stdin, --no-run" ;;
         esac
         shift
     done
@@ -150,9 +154,7 @@ install_daemon() {
         dots=$!
     fi
     _installed=yes
-    PYTHONPATH=$work/pip PIP_USER=0 "$environment/bin/python" -m pip install --no-input \
-        --disable-pip-version-check --no-warn-script-location --progress-bar off \
-        --only-binary :all: "$work/$daemon_wheel" >"$log" 2>&1 </dev/null || _installed=
+    pip_installs || _installed=
     if [ -n "$dots" ]; then
         kill "$dots" 2>/dev/null || :
         dots=
@@ -162,6 +164,28 @@ install_daemon() {
     "$farhandd" --version >"$log" 2>&1 </dev/null ||
         die "cannot start the daemon: $(last_line); details: $log"
     : >"$environment/complete"
+}
+
+# The server gives the dependencies too, each named by its hash; where it reaches no package index,
+# this computer's own is asked for the same files. An index that a person has set is theirs to trust.
+pip_installs() {
+    if [ -n "${PIP_INDEX_URL:-}${PIP_NO_INDEX:-}${PIP_FIND_LINKS:-}" ] ||
+        [ -z "$requirements_sha256" ]; then
+        pip_install "$work/$daemon_wheel"
+        return
+    fi
+    fetch requirements.lock "$work/requirements.lock" "$requirements_sha256"
+    _host=${url#*://}
+    pip_install --no-deps --require-hashes -r "$work/requirements.lock" --retries 1 \
+        --index-url "$url/updates/index" --trusted-host "${_host%%/*}" ||
+        pip_install --no-deps --require-hashes -r "$work/requirements.lock" || return 1
+    pip_install --no-deps --no-index "$work/$daemon_wheel"
+}
+
+pip_install() {
+    PYTHONPATH=$work/pip PIP_USER=0 "$environment/bin/python" -m pip install --no-input \
+        --disable-pip-version-check --no-warn-script-location --progress-bar off \
+        --only-binary :all: "$@" >"$log" 2>&1 </dev/null
 }
 
 pip_failed() {
@@ -183,14 +207,31 @@ pip_failed() {
     die "cannot install the dependencies: ${_reason:-pip failed}; details: $log"
 }
 
-# Remove versions that nobody runs. Without ps nobody knows, and they stay.
+# Switch to this version; the one before stays as the way back ("farhandd update --rollback").
+make_current() {
+    "$python" -c 'import os, sys
+folder, new = sys.argv[1:]
+current, previous = (os.path.join(folder, name) for name in ("current", "previous"))
+def point(link, to):
+    if os.path.lexists(link + ".new"):
+        os.unlink(link + ".new")
+    os.symlink(to, link + ".new")
+    os.replace(link + ".new", link)
+old = os.readlink(current) if os.path.islink(current) else new
+if old != new and os.path.exists(os.path.join(old, "complete")):
+    point(previous, old)
+point(current, new)' "$programs" "$environment"
+}
+
+# Remove versions that nobody runs or may go back to. Without ps nobody knows, and they stay.
 remove_old() {
     ps -eww -o args >"$work/running" 2>/dev/null </dev/null || return 0
     for _old in "$programs"/*/; do
         _old=${_old%/}
         case $_old in
-        "$environment" | "$work" | "$programs/current" | "$programs/*") continue ;;
+        "$environment" | "$work" | "$current" | "$programs/previous" | "$programs/*") continue ;;
         esac
+        [ ! "$_old" -ef "$programs/previous" ] || continue
         grep -qF "$_old/" "$work/running" || rm -rf "$_old"
     done
 }
@@ -199,10 +240,12 @@ remove_old() {
 # known_url is empty when it is nobody's.
 read_status() {
     known_url= known_name= known_bye= known_pid= known_home=
-    _status=$("$farhandd" "$@" status --json 2>/dev/null </dev/null) || return 0
+    _status=$("$farhandd" "$@" status --json --ask 2>/dev/null </dev/null) || return 0
     _lines=$("$environment/bin/python" -c 'import json, sys
 status = json.loads(sys.argv[1])
-print(status["url"], status["name"], status["bye"], status["pid"] or "", status["home"], sep="\n")
+said = status.get("server_says", "")  # a machine that was refused learns it only by asking
+bye = said if said in ("revoked", "quarantined") else "" if said == "active" else status["bye"]
+print(status["url"], status["name"], bye, status["pid"] or "", status["home"], sep="\n")
 ' "$_status")
     {
         read -r known_url
@@ -236,6 +279,10 @@ enrol() {
     esac
     [ -z "$known_pid" ] ||
         die "cannot enrol: a daemon (pid $known_pid) still runs there; stop it, and run this again"
+    if [ -n "$code_stdin" ]; then # the script is a file; whoever ran it knows what is trusted
+        "$farhandd" "$@" enroll $_force --code-stdin --no-wait --by-installer "$url"
+        return 0
+    fi
     # Our own input is the script, so the code is read from the terminal itself.
     if ! (: </dev/tty) 2>/dev/null; then
         die "cannot enrol: there is no terminal to type the code on; the daemon is installed, go on" \
@@ -332,9 +379,7 @@ main() {
     echo $$ >"$work/pid"
 
     install_daemon
-    rm -rf "$current.new"
-    ln -s "$environment" "$current.new"
-    "$python" -c 'import os, sys; os.replace(*sys.argv[1:])' "$current.new" "$current"
+    make_current
     remove_old
     rm -rf "$work"
     work=
@@ -344,6 +389,10 @@ main() {
     enrol "$@"
     remember_home "$@"
     link_program
+    if [ -z "$run" ]; then
+        say "the daemon is installed and enrolled; nothing runs it yet"
+        return 0
+    fi
     _run="$(quoted "$current/bin/farhandd") run$(home_option)"
     _why= _of_service=
     "$farhandd" "$@" service status >/dev/null 2>&1 </dev/null && _of_service=yes

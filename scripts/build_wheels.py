@@ -21,6 +21,7 @@ DISTRIBUTIONS = {"farhand": ROOT, "farhand_daemon": ROOT / "endpoint_daemon"}
 SOURCES = ("control_plane/farhand_control_plane", "endpoint_daemon", "shared", "deploy", "scripts")
 DIST = ROOT / "control_plane" / "farhand_control_plane" / "_dist"
 RELEASES = ROOT / "releases"  # signed releases to carry, not of the repository; scripts/release.py
+LOCK = ROOT / "endpoint_daemon" / "requirements.lock"
 INSTALLER = ROOT / "deploy" / "install.sh"
 
 
@@ -71,8 +72,10 @@ def sources_under(folder: Path) -> Iterator[Path]:
 
 
 def dist_parts() -> list[Path]:
-    """Return what goes into `_dist` as it is: the installer's template and its pip."""
-    return [*sorted((ROOT / "scripts").glob("pip-*.whl")), *([INSTALLER] * INSTALLER.exists())]
+    """Return what goes into `_dist` as it is: the installer's template, its pip, the locked
+    dependencies."""
+    parts = [*sorted((ROOT / "scripts").glob("pip-*.whl")), INSTALLER, LOCK]
+    return [path for path in parts if path.exists()]
 
 
 def release_files() -> list[Path]:

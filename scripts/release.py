@@ -34,17 +34,20 @@ from farhand_shared.requirements_lock import LockedWheel, render_lock
 from farhand_shared.version import CAPABILITY, MIN_CAPABILITY, __version__
 
 DAEMON = ROOT / "endpoint_daemon"
-LOCK = DAEMON / "requirements.lock"
+LOCK = build_wheels.LOCK
 KEYS = DAEMON / "farhand_daemon" / "update" / "release_keys.txt"
 RELEASES = build_wheels.RELEASES
 
-# Where machines may be: what pip calls the platforms, oldest first, and the Pythons.
+# Where machines may be: what pip calls the platforms, and the Pythons. Of several files pip takes the
+# newest kind, so older systems are a kind of their own. Macs with Intel processors are not here:
+# cryptography has no wheels for them any more.
 PLATFORMS = (
     *(("manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"),),
+    *(("manylinux2014_x86_64", "manylinux_2_28_x86_64"),),
     *(("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"),),
+    *(("manylinux2014_aarch64", "manylinux_2_28_aarch64"),),
     *(("musllinux_1_2_x86_64",), ("musllinux_1_2_aarch64",)),
     *(("macosx_11_0_arm64", "macosx_12_0_arm64", "macosx_14_0_arm64"),),
-    *(("macosx_10_13_x86_64", "macosx_11_0_x86_64", "macosx_12_0_x86_64"),),
 )
 PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 
@@ -121,7 +124,7 @@ def lock() -> str:
     with tempfile.TemporaryDirectory() as scratch:
         for platforms in PLATFORMS:
             for python in PYTHONS:
-                folder = Path(scratch) / f"{platforms[0]}-{python}"
+                folder = Path(scratch) / f"{platforms[-1]}-{python}"
                 wheels |= fetch(folder, platforms, python, pins)
                 if not pins:  # the first decides for all
                     pins = sorted(f"{wheel.project}=={wheel.version}" for wheel in wheels)
@@ -140,7 +143,7 @@ def fetch(
     command += ["--constraint", str(constraints)]
     for platform in platforms:
         command += ["--platform", platform]
-    building.run([*command, *needs()], f"fetch wheels for {platforms[0]}, {python}", cwd=folder)
+    building.run([*command, *needs()], f"fetch wheels for {platforms[-1]}, {python}", cwd=folder)
     return {LockedWheel(name=p.name, sha256=sha256(p)) for p in folder.glob("*.whl")}
 
 

@@ -113,7 +113,7 @@ def _run(home: Home, options: argparse.Namespace) -> int:
 def _status(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.status_verb import show_status
 
-    return show_status(home, as_json=options.json)
+    return show_status(home, as_json=options.json, ask=options.ask)
 
 
 def _logs(home: Home, options: argparse.Namespace) -> int:

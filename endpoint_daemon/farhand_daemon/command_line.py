@@ -142,6 +142,11 @@ def _run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-trial", action="store_true", help=argparse.SUPPRESS)
 
 
+def _status(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--ask", action="store_true", help=argparse.SUPPRESS)
+    _as_json(parser)
+
+
 def _service(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", choices=("install", "remove", "status"))
     parser.add_argument("--restart", action="store_true", help=argparse.SUPPRESS)
@@ -212,7 +217,7 @@ _VERBS: Final = {
         cannot="show the status",
         description="Say what this machine is and how its link stands, with or without a running "
         "daemon.",
-        options=_as_json,
+        options=_status,
     ),
     "logs": _Verb(
         does="show what it did",

@@ -3,17 +3,20 @@
 import json
 from datetime import UTC, datetime
 
-from farhand_daemon.identity import load_identity
+from farhand_daemon.identity import MachineCredentials, load_identity
 from farhand_daemon.machine_file import load_machine_file
 from farhand_daemon.paths import Home
 from farhand_daemon.status import DaemonStatus, read_status, running_pid, way_back
 from farhand_daemon.update.told import tell
-from farhand_shared.errors import InvalidInput
+from farhand_shared.errors import FarhandError, InvalidInput
 from farhand_shared.version import __version__
 
 
-def show_status(home: Home, *, as_json: bool) -> int:
-    """Print the status and return 0; NotFound when the home was never enrolled."""
+def show_status(home: Home, *, as_json: bool, ask: bool = False) -> int:
+    """Print the status and return 0; NotFound when the home was never enrolled.
+
+    ``ask``: say in the JSON what the server calls this machine too, "" when it cannot be asked.
+    """
     identity = load_identity(home)
     pid = running_pid(home)
     last = read_status(home)
@@ -45,6 +48,7 @@ def show_status(home: Home, *, as_json: bool) -> int:
             "renewal_problem": "" if last is None else last.renewal_problem,
             "version": __version__ if last is None else last.version,
             "update": tell(home)[0],
+            **({"server_says": _server_says(identity)} if ask else {}),
         }
         print(json.dumps(document))
         return 0
@@ -65,6 +69,18 @@ def show_status(home: Home, *, as_json: bool) -> int:
     ):
         print(f"{name:<12} {value}")
     return 0
+
+
+def _server_says(identity: MachineCredentials) -> str:
+    from farhand_daemon.channels import clean_grpc_environment
+
+    clean_grpc_environment()
+    from farhand_daemon.doctor.network import enrolment
+
+    try:
+        return enrolment(identity)[0]
+    except FarhandError:
+        return ""
 
 
 def _next_step(last: DaemonStatus | None) -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from farhand_shared.release import PublicKey, Release, ReleaseFile, sign
-from farhand_shared.requirements_lock import LockedWheel, render_lock
+from farhand_shared.release import REQUIREMENTS, PublicKey, Release, ReleaseFile, sign
+from farhand_shared.requirements_lock import LockedWheel, parse_lock, render_lock
 from tests.fakes.installed_program import checkout_paths, program_text
 
 _PIP = next((Path(__file__).resolve().parents[2] / "scripts").glob("pip-*.whl"))
@@ -43,10 +43,33 @@ def carry(
     *,
     sabotage: str = "",
     calls_itself: str | None = None,
-    channel: str = "stable",
-    min_capability: int = 1,
 ) -> Release:
     """Put a release into the pages, as the newest of its channel."""
+    release, envelope, files = release_files(
+        signer, version, sabotage=sabotage, calls_itself=calls_itself
+    )
+    dependency = wheel_of(_NEEDED, "1.0", {f"{_NEEDED}.py": b""})
+    (wheel,) = parse_lock(files[REQUIREMENTS].decode())
+    index = f"/updates/index/{wheel.project}/"
+    pages |= {
+        f"/updates/channels/{release.channel}": envelope,
+        f"/updates/versions/{version}": envelope,
+        **{f"/updates/files/{_sha256(content)}": content for content in files.values()},
+        index: f'<a href="{wheel.name}#sha256={wheel.sha256}">{wheel.name}</a>'.encode(),
+        index + wheel.name: dependency,
+    }
+    return release
+
+
+def release_files(
+    signer: Signer,
+    version: str,
+    *,
+    sabotage: str = "",
+    calls_itself: str | None = None,
+    channel: str = "stable",
+) -> tuple[Release, bytes, dict[str, bytes]]:
+    """Return a release, its envelope, and its files by name."""
     dependency = wheel_of(_NEEDED, "1.0", {f"{_NEEDED}.py": b""})
     wheel = LockedWheel(name=f"{_NEEDED}-1.0-py3-none-any.whl", sha256=_sha256(dependency))
     program = program_text("#!python", calls_itself or version, sabotage)
@@ -60,28 +83,19 @@ def carry(
             },
         ),
         _PIP.name: _PIP.read_bytes(),
-        "requirements.txt": render_lock([wheel]).encode(),
+        REQUIREMENTS: render_lock([wheel]).encode(),
     }
     release = Release(
         channel=channel,
         version=version,
-        min_capability=min_capability,
+        min_capability=1,
         max_capability=10**6,
         files=tuple(
             ReleaseFile(name=name, sha256=_sha256(content), size=len(content))
             for name, content in files.items()
         ),
     )
-    envelope = sign(release, [signer.pem])
-    index = f"/updates/index/{wheel.project}/"
-    pages |= {
-        f"/updates/channels/{channel}": envelope,
-        f"/updates/versions/{version}": envelope,
-        **{f"/updates/files/{_sha256(content)}": content for content in files.values()},
-        index: f'<a href="{wheel.name}#sha256={wheel.sha256}">{wheel.name}</a>'.encode(),
-        index + wheel.name: dependency,
-    }
-    return release
+    return release, sign(release, [signer.pem]), files
 
 
 def wheel_of(project: str, version: str, content: dict[str, bytes]) -> bytes:

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from farhand_control_plane.api.install import Offer, Wheel
+from farhand_shared.requirements_lock import LockedWheel, render_lock
+from tests.fakes.carried_release import wheel_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATE = (ROOT / "deploy" / "install.sh").read_text()
@@ -25,6 +27,7 @@ TOOLS = (
     *("cat", "cut", "grep", "head", "id", "ln", "mkdir", "ps", "rm", "sed", "setsid", "sh"),
     *("sleep", "tail", "uname"),
 )
+LOCK = "requirements.lock"
 DAEMON, PIP = "farhand_daemon-0.1.0-py3-none-any.whl", "pip-26.3-py3-none-any.whl"
 
 
@@ -68,7 +71,12 @@ class Computer:
             content = (self.dist / name).read_bytes()
             return Wheel(name=name, content=content, sha256=hashlib.sha256(content).hexdigest())
 
-        return Offer(template=TEMPLATE, daemon=wheel(DAEMON), pip=wheel(PIP)).script(self.url)
+        return Offer(
+            template=TEMPLATE,
+            daemon=wheel(DAEMON),
+            pip=wheel(PIP),
+            requirements=wheel(LOCK) if (self.dist / LOCK).exists() else None,
+        ).script(self.url)
 
     def install(self, *options: str, script: str | None = None) -> tuple[int, str, list[str]]:
         """Run it as `curl … | sh` does; return its status, what it said, and its error's lines."""
@@ -191,6 +199,51 @@ def test_a_dependency_that_does_not_exist_for_this_computer_is_named(computer: C
     )
     # Begun anew the next time: nothing that was not finished counts.
     assert "cannot install nothing-like-this" in refused(computer)
+
+
+def test_dependencies_come_from_the_server_by_their_hashes(computer: Computer) -> None:
+    needed = "farhand_needs_this-1.0-py3-none-any.whl"
+    content = wheel_of("farhand_needs_this", "1.0", {"farhand_needs_this.py": b""})
+    locked = LockedWheel(name=needed, sha256=hashlib.sha256(content).hexdigest())
+    (computer.dist / LOCK).write_text(render_lock([locked]))
+    program = b"#!/bin/sh\n[ $1 = --version ] && echo 'farhandd 0.1.0'\n"
+    scripts = {"farhand_daemon-0.1.0.data/scripts/farhandd": program}
+    (computer.dist / DAEMON).write_bytes(wheel_of("farhand_daemon", "0.1.0", scripts))
+    index = computer.dist.parent / "updates" / "index" / "farhand-needs-this"
+    index.mkdir(parents=True)
+    (index / needed).write_bytes(b"not what was locked")
+    # The computer's own index is asked for the same file, and has none either.
+    computer.environ["PIP_CONFIG_FILE"] = str(computer.folder / "pip.conf")
+    (computer.folder / "pip.conf").write_text(
+        "[global]\nindex-url = http://127.0.0.1:9/simple\nretries = 0\n"
+    )
+    assert "cannot install farhand-needs-this" in refused(computer)
+    (index / needed).write_bytes(content)
+    assert "there is no terminal to type the code on" in refused(computer)
+    (package,) = computer.programs.glob("current/lib/*/site-packages/farhand_needs_this.py")
+    assert package.exists()
+
+
+def test_the_version_before_stays_as_the_way_back_and_older_ones_go(computer: Computer) -> None:
+    computer.has("ps", "echo nothing of ours runs")
+    versions = []
+    for n in range(3):
+        (computer.dist / DAEMON).write_bytes(f"version {n}".encode())
+        installed(computer, install="echo fine")
+        assert computer.install()[0] == 0
+        versions.append((computer.programs / "current").readlink().name)
+    assert (computer.programs / "previous").readlink().name == versions[1]
+    left = {path.parent.name for path in computer.programs.glob("*/complete")}
+    assert left == {"current", "previous", *versions[1:]}
+
+
+def test_a_machine_that_was_refused_meanwhile_is_enrolled_anew_at_once(computer: Computer) -> None:
+    calls = installed(computer, install="echo fine")
+    status = json.loads((computer.folder / "status").read_text())
+    (computer.folder / "status").write_text(json.dumps({**status, "server_says": "revoked"}))
+    line = refused(computer)
+    assert "there is no terminal to type the code on" in line
+    assert "status --json --ask" in calls.read_text()
 
 
 def test_one_installation_at_a_time(computer: Computer) -> None:

@@ -25,6 +25,7 @@ from farhand_shared.requirements_lock import LockedWheel, parse_lock
 _log = logging.getLogger(__name__)
 
 RELEASES: Final = "releases"
+_LOCK: Final = "requirements.lock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,14 +39,15 @@ class Carried:
     """Reads the folder; each version once, for what was signed never changes."""
 
     def __init__(self, folder: Traversable | None = None) -> None:
+        """``folder``: where the package's ``_dist`` is when None."""
         self._folder = folder
         self._known: dict[str, CarriedRelease | None] = {}
 
     def all(self) -> tuple[CarriedRelease, ...]:
         """Return every release, the newest first. Blocks for I/O."""
         try:
-            folder = self._folder or files("farhand_control_plane") / "_dist" / RELEASES
-            entries = {entry.name: entry for entry in folder.iterdir() if entry.is_dir()}
+            found = (self._dist() / RELEASES).iterdir()
+            entries = {entry.name: entry for entry in found if entry.is_dir()}
         except OSError:
             return ()
         for name in self._known.keys() - entries.keys():
@@ -83,12 +85,19 @@ class Carried:
         raise NotFound("cannot find that file: no release that is carried here names it")
 
     def wheels(self) -> dict[tuple[str, str], LockedWheel]:
-        """Return the dependencies that releases may need, by project and file name."""
+        """Return the dependencies that may be needed, by project and file name: those of every
+        release, and of the daemon that the installer brings.
+        """
+        locks = [one.folder / REQUIREMENTS for one in reversed(self.all())]
         return {
             (wheel.project, wheel.name): wheel
-            for one in reversed(self.all())
-            for wheel in parse_lock((one.folder / REQUIREMENTS).read_text(encoding="utf-8"))
+            for lock in [*locks, self._dist() / _LOCK]
+            if lock.is_file()
+            for wheel in parse_lock(lock.read_text(encoding="utf-8"))
         }
+
+    def _dist(self) -> Traversable:
+        return self._folder or files("farhand_control_plane") / "_dist"
 
 
 def _read(folder: Traversable) -> CarriedRelease | None:

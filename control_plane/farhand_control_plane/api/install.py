@@ -1,7 +1,8 @@
 """What a computer that is being added downloads: the installer, the daemon's wheel, pip's wheel.
 
-The three lie in the package's folder `_dist`, put there by the wheel's build, or in a checkout by
-`farhand up` a little after its start. So they may be missing for some seconds, and may change.
+With the list of locked dependencies, which ``updates`` gives, they lie in the package's folder
+`_dist`, put there by the wheel's build, or in a checkout by `farhand up` a little after its start.
+So they may be missing for some seconds, and may change.
 """
 
 import asyncio
@@ -27,6 +28,8 @@ router = APIRouter(tags=["public"])
 TEMPLATE: Final = "install.sh"
 _DAEMON: Final = re.compile(r"farhand_daemon-[A-Za-z0-9_.+-]+\.whl")
 _PIP: Final = re.compile(r"pip-[A-Za-z0-9_.+-]+\.whl")
+LOCK: Final = "requirements.lock"
+_LOCK: Final = re.compile(re.escape(LOCK))
 # What an address may hold: it becomes part of a shell script and of a line that people run.
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9._~%:/\[\]-]+")
 _WAIT_S: Final = 20.0  # whoever has just started a checkout should not have to type the line again
@@ -49,6 +52,7 @@ class Offer:
     template: str
     daemon: Wheel
     pip: Wheel
+    requirements: Wheel | None = None  # no wheel, but given like one: the locked dependencies
 
     def script(self, url: str) -> str:
         """Return the installer for this server's address."""
@@ -58,6 +62,7 @@ class Offer:
             "@DAEMON_SHA256@": self.daemon.sha256,
             "@PIP_WHEEL@": self.pip.name,
             "@PIP_SHA256@": self.pip.sha256,
+            "@REQUIREMENTS_SHA256@": "" if self.requirements is None else self.requirements.sha256,
         }
         return re.sub(r"@[A-Z0-9_]+@", lambda match: values[match[0]], self.template)
 
@@ -81,6 +86,7 @@ class Dist:
                     template=found[TEMPLATE].read_text(encoding="utf-8"),
                     daemon=_wheel(found, _DAEMON),
                     pip=_wheel(found, _PIP),
+                    requirements=_wheel(found, _LOCK) if LOCK in found else None,
                 )
                 self._stamps = stamps
         except (OSError, KeyError):  # gone or replaced while we looked, too
@@ -117,8 +123,8 @@ async def installer(request: Request, services: _Services) -> Response:
 async def download(file: str) -> Response:
     """Give one of the wheels that the installer names."""
     offer = await asyncio.to_thread(_dist.offer)
-    for wheel in (offer.daemon, offer.pip):
-        if file == wheel.name:
+    for wheel in (offer.daemon, offer.pip, offer.requirements):
+        if wheel is not None and file == wheel.name:
             return Response(
                 wheel.content, media_type="application/zip", headers={"Cache-Control": "no-cache"}
             )
