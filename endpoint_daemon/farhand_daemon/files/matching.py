@@ -9,6 +9,7 @@ import os
 import re
 
 from farhand_daemon.files.fault import Fault
+from farhand_daemon.files.patterns import PATTERN_MAX_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
 _CHUNK_BYTES = 1024 * 1024
 _LINE_MAX_BYTES = 16 * 1024 * 1024  # what follows such a line in its file is not searched
-PATTERN_MAX_BYTES = 64 * 1024
 
 
 class Wanted:

@@ -84,7 +84,39 @@ class Ripgrep:
         if not batch:
             return []
         path_of = {f"{_FD_FOLDER}/{one.fd}": one.path for one in batch}
-        argv = [b"rg", *self._options, b"--max-count=%d" % limit, b"--", *map(os.fsencode, path_of)]
+        pid, out, errors = self._spawn(batch, [*map(os.fsencode, path_of)], limit)
+        hits: list[Hit] = []
+        said: str | None = None
+        try:
+            for event in _events(out):
+                if event["type"] == "match":
+                    hits.append(_hit(event["data"], path_of))
+                    if len(hits) == limit:
+                        break
+            else:
+                said = os.read(errors, _CHUNK_BYTES).decode("utf-8", "replace")
+        except (ValueError, LookupError, TypeError) as error:  # not what we know it to say
+            raise RipgrepFailed from error
+        finally:
+            os.close(out)
+            os.close(errors)
+            if said is None:  # it is not at its end
+                os.kill(pid, signal.SIGKILL)
+            _, status = os.waitpid(pid, 0)
+        code = os.waitstatus_to_exitcode(status)
+        if said is None:
+            return hits
+        if code == _ERROR and "regex" in said:
+            why = " ".join(said.rpartition("error: ")[2].split())
+            raise Fault("bad_pattern", f"its pattern is no regular expression: {why}")
+        if said or code not in (0, _NO_MATCH, _ERROR):  # _ERROR without a word: a file unread
+            raise RipgrepFailed
+        return hits
+
+    def _spawn(
+        self, batch: list[Candidate], names: list[bytes], limit: int
+    ) -> tuple[int, int, int]:
+        """Start it; give its pid and the reading ends of its two outputs."""
         for one in batch:
             os.set_inheritable(one.fd, True)
         out, out_end = os.pipe()
@@ -92,7 +124,7 @@ class Ripgrep:
         try:
             pid = os.posix_spawn(
                 self._program,
-                argv,
+                [b"rg", *self._options, b"--max-count=%d" % limit, b"--", *names],
                 dict(self._env),
                 file_actions=[
                     (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
@@ -102,43 +134,28 @@ class Ripgrep:
                 setsigdef=[signal.SIGXFSZ],
             )
         except OSError as error:
+            os.close(out)
+            os.close(errors)
             raise RipgrepFailed from error
         finally:
             os.close(out_end)
             os.close(errors_end)
             for one in batch:
                 os.set_inheritable(one.fd, False)
-        hits: list[Hit] = []
-        try:
-            for event in _events(out):
-                if event.get("type") == "match":
-                    hits.append(_hit(event["data"], path_of))
-                    if len(hits) == limit:
-                        os.kill(pid, signal.SIGKILL)
-                        break
-            said = os.read(errors, 4096).decode("utf-8", "replace") if len(hits) < limit else ""
-        except (ValueError, LookupError) as error:  # not what we know it to say
-            os.kill(pid, signal.SIGKILL)
-            raise RipgrepFailed from error
-        finally:
-            os.close(out)
-            os.close(errors)
-            _, status = os.waitpid(pid, 0)
-        code = os.waitstatus_to_exitcode(status)
-        if code == _ERROR and "regex" in said:
-            raise Fault("bad_pattern", f"its pattern is no regular expression: {said.strip()}")
-        if len(hits) < limit and (code not in (0, _NO_MATCH, _ERROR) or said):
-            raise RipgrepFailed
-        return hits
+        return pid, out, errors
 
 
 def _events(fd: int) -> Iterator[dict[str, Any]]:
-    """Give the events of --json. ``Any``: as JSON has them."""
-    rest = b""
+    """Give the events of --json; ValueError for what is none. ``Any``: as JSON has them."""
+    pieces: list[bytes] = []
     while chunk := os.read(fd, _CHUNK_BYTES):
-        *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else (rest + chunk,)
-        for line in lines:
-            yield json.loads(line)
+        first, *more = chunk.split(b"\n")
+        pieces.append(first)
+        for piece in more:
+            yield json.loads(b"".join(pieces))
+            pieces = [piece]
+    if b"".join(pieces):
+        raise ValueError("the last event is torn")
 
 
 def _hit(data: dict[str, Any], path_of: dict[str, bytes]) -> Hit:
