@@ -28,6 +28,14 @@ _BASIC: Final = (b"PATH", b"TZ", b"TMPDIR", b"XDG_RUNTIME_DIR", b"SSH_AUTH_SOCK"
 _COMMANDS_HOME: Final = b"FARHAND_COMMANDS_HOME"
 _OURS: Final = re.compile(rb"(FARHAND|GRPC)_")
 _OURS_OR_PYTHON: Final = re.compile(rb"(FARHAND_|GRPC_|PYTHON|__PYVENV)")
+# Nobody sits there to answer: what would ask fails at once instead, also on a desktop, where it
+# would open a window. A terminal to ask on is not there anyway. What the account sets itself stays.
+_UNATTENDED: Final = {
+    b"GIT_TERMINAL_PROMPT": b"0",
+    b"GCM_INTERACTIVE": b"never",
+    b"SSH_ASKPASS_REQUIRE": b"never",
+}
+_ASKS_A_DESKTOP: Final = b"SSH_ASKPASS"  # git asks it too, whatever the above says
 # Written by shells themselves; passing them on would tell a command about a shell that is gone.
 _SHELL_STATE: Final = frozenset({b"_", b"SHLVL", b"PWD", b"OLDPWD"})
 _END_GRACE_S: Final = 1.0
@@ -175,10 +183,21 @@ class CommandEnvironment:
         return True
 
     def with_added(
-        self, added: Iterable[tuple[bytes, bytes]], allowed: tuple[str, ...]
+        self,
+        added: Iterable[tuple[bytes, bytes]],
+        allowed: tuple[str, ...],
+        *,
+        attended: bool = False,
     ) -> tuple[tuple[bytes, bytes], ...]:
-        """Return the base without secrets (but ``allowed``), then ``added``; later ones win."""
+        """Return the base without secrets (but ``allowed``), then ``added``; later ones win.
+
+        ``attended``: somebody sits at a terminal of the command and can be asked.
+        """
         if self._filtered is None or self._allowed != allowed:
             self._filtered = without_secrets(self._base, allowed)
             self._allowed = allowed
-        return tuple({**self._filtered, **dict(added)}.items())
+        base = self._filtered
+        if not attended:
+            base = {**_UNATTENDED, **base}
+            base.pop(_ASKS_A_DESKTOP, None)
+        return tuple({**base, **dict(added)}.items())

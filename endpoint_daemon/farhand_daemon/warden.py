@@ -222,7 +222,11 @@ class Warden:
         attempt_id = offer.attempt_id
         spec = SpawnSpec(
             argv=plan.argv,
-            env=self._environment.with_added(plan.env, self._ceiling.current().env_allow),
+            env=self._environment.with_added(
+                plan.env,
+                self._ceiling.current().env_allow,
+                attended=plan.terminal is not None,
+            ),
             cwd=plan.cwd,
             timeout_ms=plan.execution_timeout_ms or None,
             grace_ms=plan.grace_ms,

@@ -1,6 +1,7 @@
 """Render the systemd unit of a daemon, for an account or for the whole system. Pure."""
 
 from farhand_daemon.service.spec import EXIT_MISUSE, EXIT_NOT_WANTED, ServiceSpec
+from farhand_daemon.supervisor.cgroup_base import SUBGROUP
 from farhand_shared.errors import InvalidInput
 
 # A path as the first word of ExecStart has rules of its own (prefixes, no variables, and SELinux
@@ -35,8 +36,12 @@ def render_unit(spec: ServiceSpec) -> str:
         "TimeoutStopSec=30",
         # One command out of memory must not take the others and the daemon with it.
         "OOMPolicy=continue",
-        # The control group is ours to divide among commands.
+        # The control group is ours to divide among commands. The daemon is one level below it: a
+        # group that hands memory and pids down may hold no process itself, and without the level
+        # systemd could not start the daemon again while commands run (EBUSY). systemd before 254
+        # does not know it, and then groups limit nothing.
         "Delegate=yes",
+        f"DelegateSubgroup={SUBGROUP}",
         "Restart=on-failure",
         f"RestartPreventExitStatus={EXIT_MISUSE} {EXIT_NOT_WANTED}",
         "RestartSec=5",

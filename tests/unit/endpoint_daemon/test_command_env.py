@@ -36,6 +36,23 @@ def test_what_a_command_adds_wins_and_is_never_dropped() -> None:
     assert env[b"PATH"] == b"/x"
 
 
+def test_nobody_is_asked_unless_somebody_sits_at_a_terminal() -> None:
+    environment = CommandEnvironment({b"PATH": b"/x"})
+    environment._base[b"SSH_ASKPASS"] = b"/usr/bin/ssh-askpass"  # as a desktop's login has it
+    alone, attended = (dict(environment.with_added((), (), attended=a)) for a in (False, True))
+    assert alone[b"GIT_TERMINAL_PROMPT"] == b"0"
+    assert alone[b"SSH_ASKPASS_REQUIRE"] == b"never"
+    assert b"SSH_ASKPASS" not in alone
+    assert not {b"GIT_TERMINAL_PROMPT", b"SSH_ASKPASS_REQUIRE"} & set(attended)
+    assert attended[b"SSH_ASKPASS"] == b"/usr/bin/ssh-askpass"
+
+
+def test_what_the_account_says_of_prompts_stays() -> None:
+    environment = CommandEnvironment({b"PATH": b"/x"})
+    environment._base[b"GIT_TERMINAL_PROMPT"] = b"1"
+    assert dict(environment.with_added((), ()))[b"GIT_TERMINAL_PROMPT"] == b"1"
+
+
 def test_basic_environment_has_the_account_and_a_locale() -> None:
     env = basic_environment({b"PATH": b"/x", b"FARHAND_URL": b"u", b"SECRET": b"s"})
     account = pwd.getpwuid(os.geteuid())
