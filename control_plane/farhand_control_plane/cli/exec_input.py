@@ -32,7 +32,7 @@ class ExecInput:
         self._take = take
         self._writer: InputWriter | None = None
         self._terminal: terminal.Terminal | None = None
-        self._kind = "none"
+        self._kind, self._command_id = "none", ""
         self._ends = False
         self.taken_over = False  # somebody else writes now
         self._escapes = terminal.Escapes()
@@ -47,9 +47,9 @@ class ExecInput:
         """Whether keys go to the command, and lines must be ended by hand."""
         return self._terminal is not None and self._terminal.is_raw
 
-    def begin(self, attempt_id: str, kind: str) -> None:
+    def begin(self, command_id: str, attempt_id: str, kind: str) -> None:
         """Begin to read and to send. ``kind``: terminal, pipe or none, as the command has it."""
-        self._kind = kind
+        self._command_id, self._kind = command_id, kind
         if kind != "none":
             self._writer = InputWriter(self._target, attempt_id, on_loss=self._lost)
             self._writer.start()
@@ -127,7 +127,7 @@ class ExecInput:
             if self._terminal is not None:
                 self._terminal.suspend()
         else:
-            self.say(terminal.ESCAPES)
+            self.say(f"This is command {self._command_id}.\n{terminal.ESCAPES}")
 
     def _take_over(self) -> None:
         if self._writer is None or self._terminal is None or self._kind != "terminal":

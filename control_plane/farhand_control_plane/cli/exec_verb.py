@@ -159,7 +159,7 @@ class _Run:
 
         kind = "pipe" if self._body.spec.pty is None else "terminal"
         self._input = ExecInput(self._api.target, writes=True, take=False)
-        self._input.begin(accepted["attempt_id"], kind)
+        self._input.begin(accepted["command_id"], accepted["attempt_id"], kind)
 
     def _say(self, text: str) -> None:
         if self._input is not None:
@@ -389,7 +389,7 @@ class _Attached(_Run):
             self._input = ExecInput(
                 self._api.target, writes=self._wanted.take, take=self._wanted.take
             )
-            self._input.begin(accepted["attempt_id"], kind)
+            self._input.begin(accepted["command_id"], accepted["attempt_id"], kind)
 
     def _give_up(self, *, asked: bool = False) -> None:
         if asked:
