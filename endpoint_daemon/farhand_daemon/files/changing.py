@@ -11,7 +11,7 @@ import os
 from farhand_daemon.files.answer import STDIN
 from farhand_daemon.files.draft import Draft, new_draft, refuse_read_only
 from farhand_daemon.files.expectation import Expectation, hash_fd
-from farhand_daemon.files.fault import Fault
+from farhand_daemon.files.fault import Ended, Fault
 from farhand_daemon.files.opening import open_file
 from farhand_daemon.files.part import open_part, part_name, remove_old_parts
 
@@ -69,11 +69,16 @@ def put_file(roots: Roots, fields: dict[str, Any]) -> dict[str, object]:
         draft.digest = hash_fd(draft.fd, resume_offset)
         os.lseek(draft.fd, resume_offset, os.SEEK_SET)
         received = resume_offset
-        while chunk := os.read(STDIN, _CHUNK_BYTES):
-            received += len(chunk)
-            if received > size:
-                raise Fault("bad_content", f"more than the {size:,} bytes announced arrived")
-            draft.write(chunk)
+        try:
+            while chunk := os.read(STDIN, _CHUNK_BYTES):
+                received += len(chunk)
+                if received > size:
+                    raise Fault("bad_content", f"more than the {size:,} bytes announced arrived")
+                draft.write(chunk)
+        except (Ended, OSError):
+            if received:  # it stays for the next put
+                draft.keep()
+            raise
         if received < size:
             if received:
                 draft.keep()
