@@ -128,6 +128,55 @@ def test_a_get_goes_on_when_the_replica_was_killed(
     _got(getting, system.work / there.name, content)
 
 
+def test_a_put_goes_on_when_its_link_was_cut(system: Stage, there: Path, content: bytes) -> None:
+    target = system.work / "put.bin"
+    system.link.throttle(40 << 20)
+    putting = system.farhand(
+        "files", "put", str(there), f"{system.machine.name}:put.bin", "--overwrite"
+    )
+    for share in (0.1, 0.4):
+        until("so much is there", lambda share=share: _has_some(system.work, share))
+        assert system.link.cut() >= 1
+    system.link.throttle(0)
+    _got(putting, target, content)
+    target.unlink()
+
+
+def test_a_put_goes_on_after_ctrl_c_when_the_line_is_run_again(
+    system: Stage, there: Path, content: bytes
+) -> None:
+    line = ("files", "put", str(there), f"{system.machine.name}:put.bin")
+    system.link.throttle(20 << 20)
+    putting = system.farhand(*line)
+    until("some of it is there", lambda: _has_some(system.work))
+    putting.process.send_signal(signal.SIGINT)
+    assert putting.ended().status == 130
+    system.link.throttle(0)
+    again = system.farhand(*line)
+    _got(again, system.work / "put.bin", content)
+    assert "going on at " in again.stderr
+    (system.work / "put.bin").unlink()
+
+
+def test_a_put_whose_client_was_killed_is_taken_over(
+    system: Stage, there: Path, content: bytes
+) -> None:
+    line = ("files", "put", str(there), f"{system.machine.name}:put.bin")
+    system.link.throttle(20 << 20)
+    putting = system.farhand(*line)
+    until("some of it is there", lambda: _has_some(system.work))
+    putting.process.send_signal(signal.SIGKILL)
+    putting.ended()
+    system.link.throttle(0)
+    refused = system.farhand(*line).ended()
+    assert refused.status == 1
+    assert "--take" in refused.stderr
+    again = system.farhand(*line, "--take")
+    _got(again, system.work / "put.bin", content)
+    assert "going on at " in again.stderr
+    (system.work / "put.bin").unlink()
+
+
 def test_two_gets_of_one_file_do_not_mix(system: Stage, there: Path, content: bytes) -> None:
     system.link.throttle(20 << 20)
     first = system.farhand("files", "get", _target(system, there))

@@ -4,6 +4,7 @@ import base64
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -281,6 +282,57 @@ def get(
     with _local_faults():
         facts = file_get.get(_files(target, wait_offline), target.path, place, overwrite=overwrite)
     shown.transferred(facts, f"{facts['local']} is here", as_json=as_json)
+
+
+@app.command(cls=Verb)
+def put(
+    source: Annotated[str, typer.Argument(metavar="LOCAL", help="A file here.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="MACHINE[:PATH]", help="Its place there, or a folder; alone, the first root."
+        ),
+    ],
+    expect: Expect = None,
+    overwrite: Overwrite = False,
+    mode: Mode = None,
+    parents: Parents = False,
+    take: Annotated[
+        bool, typer.Option("--take", help="End another put of the same content there.")
+    ] = False,
+    wait_offline: Wait = False,
+    as_json: Json = False,
+) -> None:
+    """Bring a file to a machine, whole or not at all, with its checksum verified.
+
+    A file that is there is replaced only with --overwrite, or with --expect when it still is what
+    you have read. After Ctrl-C or a lost link the same line again sends the rest only.
+    """
+    from farhand_control_plane.cli.input_writer import InputWriter
+    from farhand_control_plane.client import file_put
+
+    target = arguments.target(file, folder=True)
+    expected = arguments.expectation(expect, overwrite=overwrite)
+    server = api()
+
+    def feed(attempt_id: str, descriptor: int) -> None:
+        # Why it cannot go on is what the command's own end says.
+        writer = InputWriter(server.target, attempt_id, on_loss=lambda _reason, _held: None)
+        writer.start()
+        writer.read_from(descriptor)
+
+    with _local_faults():
+        facts = file_put.put(
+            Files(server, target.machine, say=note, wait_offline=wait_offline),
+            Path(source),
+            target.path,
+            feed,
+            expect=expected,
+            mode=arguments.mode(mode),
+            make_parents=parents,
+            take=take,
+        )
+    shown.transferred(facts, f"{source} is on {target.machine}", as_json=as_json)
 
 
 @app.command("make-folder", cls=Verb)

@@ -60,11 +60,10 @@ def _bring(
     with _held(part) as descriptor:
         content = hashlib.sha256()
         done = _hash_part(descriptor, content, size)
-        progress = Progress(Path(os.fsdecode(remote)).name, size, done)
-        files = files.telling(progress.say)
-        if done:
-            progress.say(f"going on at {done:,} of {size:,} bytes")
-        try:
+        with Progress(Path(os.fsdecode(remote)).name, size, done) as progress:
+            files = files.telling(progress.say)
+            if done:
+                progress.say(f"going on at {done:,} of {size:,} bytes")
             while True:
                 try:
                     done += _read_on(files, remote, version, descriptor, done, content, progress)
@@ -72,8 +71,6 @@ def _bring(
                     done += broken.taken
                     continue
                 break
-        finally:
-            progress.close()
         if done != size:
             raise FarhandError(f"cannot get the file: {done:,} of {size:,} bytes came; try again")
         _place(descriptor, part, target, int(str(facts["mode"]), 8), overwrite=overwrite)

@@ -1,6 +1,7 @@
 """Operations on a machine's files, from our own programs: asked, followed, answered or refused."""
 
 import contextlib
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,8 @@ from farhand_shared.file_operation import FileFault, FileOperation, read_report,
 from farhand_shared.file_request import FileBody, encode_file_body
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
 
+_END_WITHIN_S: Final = 30.0  # a machine gives a command 10 s to end, then makes it
+_LOOK_S: Final = 0.2
 Take = Callable[[bytes], None]
 _REPORT_MAX_BYTES: Final = 1 << 20  # of the line that says facts or error
 
@@ -72,8 +75,11 @@ class Files:
         *,
         timeout_ms: int = EXECUTION_TIMEOUT_DEFAULT_MS,
         take: Take | None = None,
+        feed: Callable[[str], None] | None = None,
     ) -> Answer:
         """Return an operation's answer; ``take`` is given its data as it comes.
+
+        ``feed`` is told the attempt as soon as there is one, to send what the operation reads.
 
         Raises FileRefused for the machine's no, Gap when data was lost, and what `Api` raises. An
         exception while it goes on, Ctrl-C too, stops the command.
@@ -89,12 +95,34 @@ class Files:
         try:
             with contextlib.closing(ask(self._api, path, encode_file_body(body))) as frames:
                 for frame in frames:
+                    if feed is not None and frame.kind is FrameKind.ACCEPTED:
+                        feed(frame.json()["attempt_id"])
                     if (answer := asked.hear(frame)) is not None:
                         return answer
         except BaseException:
             self._stop(asked.command_id)
             raise
         raise Unavailable(f"cannot {text_of(operation)}: the server ended its answer")
+
+    def end_others(self, operation: FileOperation) -> int:
+        """End open commands that do the same to the same, wait for it, return how many."""
+        machine = self._api.get(f"/v1/machines/{segment(self.machine)}")
+        listed = self._api.get("/v1/commands", machine_id=machine["id"], open=True, limit=200)
+        title = text_of(operation)
+        others = [
+            command["id"]
+            for command in listed["items"]
+            if command["operation"] is not None and command["title"] == title
+        ]
+        for command_id in others:
+            self._stop(command_id)
+        until = time.monotonic() + _END_WITHIN_S
+        for command_id in others:
+            while self._api.get(f"/v1/commands/{command_id}", head=0, tail=0)["ended_at"] is None:
+                if time.monotonic() > until:
+                    raise Unavailable(f"cannot end command {command_id}: its machine is silent")
+                time.sleep(_LOOK_S)  # nothing tells a caller of one answer
+        return len(others)
 
     def _stop(self, command_id: str) -> None:
         """Ask for the end of a command that nobody waits for; that it ended already is fine."""
