@@ -10,6 +10,7 @@ does, and the options against Docker's own parser.
 
 import asyncio
 import contextlib
+import ipaddress
 import platform
 import shutil
 from collections.abc import Sequence
@@ -26,7 +27,6 @@ from farhand_shared.errors import InvalidInput, Unavailable
 
 ENGINES: Final = ("docker", "podman")
 _WITHIN_S: Final = 120.0  # an image that is pulled
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 
 class LocalContainer:
@@ -52,12 +52,7 @@ class LocalContainer:
 
     async def create(self, request: Request) -> None:
         """See Provisioner."""
-        host = urlsplit(request.url).hostname or ""
-        if host in _LOOPBACK:
-            raise InvalidInput(
-                f"cannot make {request.name}: a container does not reach {request.url}, which is "
-                "this computer's own; set FARHAND_BIND=0.0.0.0"
-            )
+        self._check_reached(request)
         container = self._container(request.environment_id)
         there = {one.environment_id for one in await self.list_all()}
         if request.confirmed and request.environment_id in there:
@@ -102,6 +97,13 @@ class LocalContainer:
         )
         return commands.parse_list(listed.decode("utf-8", "replace"))
 
+    def _check_reached(self, request: Request) -> None:
+        if is_loopback(urlsplit(request.url).hostname or ""):
+            raise InvalidInput(
+                f"cannot make {request.name}: a container does not reach {request.url}, which is "
+                "this computer's own; set FARHAND_BIND=0.0.0.0"
+            )
+
     def _container(self, environment_id: str) -> Container:
         return Container(
             engine=self._engine,
@@ -140,6 +142,14 @@ class LocalContainer:
         if process.returncode != 0:
             raise Unavailable(f"cannot {what}: {command[0]} says: {last_line(errors)}")
         return printed
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether an address means whatever computer it is used on."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def _engine(named: str) -> str:
