@@ -159,6 +159,7 @@ class FakeMachine:
     behaviour: Behaviour = echo
     refuses_as: str = ""  # a reason code: every offer is denied with it
     refusals: list[str] = field(default_factory=list)  # attempt ids, one for each denied offer
+    capability: int = CAPABILITY
     concurrency: int = 4
     allow_inferred: bool = False
     labels: tuple[tuple[str, str], ...] = ()
@@ -310,7 +311,7 @@ class FakeDaemon:
             journal_id=self.machine.journal_id,
             journal_counter=self.machine.journal_counter,
             local_time_ms=time.time_ns() // 1_000_000,
-            capability=CAPABILITY,
+            capability=self.machine.capability,
             daemon_version="fake",
             trust_level="trusted",
             chosen_by="typed",
