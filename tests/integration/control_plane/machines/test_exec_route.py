@@ -16,10 +16,16 @@ from farhand_control_plane.domain.words import MemberRole
 from farhand_shared.command import CommandSpec, Shell
 from farhand_shared.exec_frames import FrameDecoder, FrameKind
 from farhand_shared.exec_request import ExecBody, encode_exec_body
+from farhand_shared.file_operation import ReadFile
+from farhand_shared.file_request import FileBody, encode_file_body
 from farhand_shared.ids import TokenId, new_id
 from farhand_shared.link_events import Stream
 from tests.fakes.fake_daemon import hold
+from tests.fakes.fake_files import FakeFiles
 from tests.fakes.machine_lab import Seen
+
+_FILES = "/v1/machines/fake/files"
+_READ = b'{"operation": "read", "path": "a b"}'
 
 
 class Client:
@@ -191,6 +197,13 @@ async def test_a_cut_body_is_resumed_from_offsets(lab):
         ("POST", "/v1/exec", b'{"machine": "x", "script": "y"}', "exec", 404, "not_found"),
         ("POST", "/v1/exec", b'{"machine": "fake", "script": "y"}', "exec", 503, "machine_offline"),
         ("POST", "/v1/exec", b'{"machine": "\\u0000", "script": ""}', "exec", 404, "not_found"),
+        ("POST", _FILES, _READ, "none", 401, "not_authenticated"),
+        ("POST", _FILES, _READ, "read", 403, "not_allowed"),
+        ("POST", _FILES, b"not json", "exec", 400, "invalid_input"),
+        ("POST", _FILES, b'{"operation": "read"}', "exec", 400, "invalid_input"),
+        ("POST", _FILES, _READ, "exec", 503, "machine_offline"),
+        ("POST", "/v1/machines/elsewhere/files", _READ, "exec", 404, "not_found"),
+        ("POST", "/v1/machines/%00/files", _READ, "exec", 404, "not_found"),
         ("GET", "/v1/attempts/nonsense/output", b"", "exec", 404, "not_found"),
         (
             "GET",
@@ -228,6 +241,64 @@ async def test_errors_before_the_first_frame_are_plain(
         error = await client.error()
     assert error["code"] == code
     assert error["message"].startswith("cannot ")
+    assert await lab.sql("select 1 from commands") == []
+
+
+async def test_an_operation_on_files_is_a_command_with_its_own_title(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = FakeFiles({b"caf\xe9 a": b"\xff\0there"})
+    path = f"/v1/machines/{machine.machine_id}/files"
+    body = FileBody(operation=ReadFile(path=b"caf\xe9 a", offset=1))
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        assert await client.send("POST", path, encode_file_body(body)) == 200
+        seen = await client.frames()
+        # The attempt's output resumes it as it does any other.
+        path = f"/v1/attempts/{seen.attempt_id}/output?stdout=3&stderr=0"
+        assert await client.send("GET", path) == 200
+        rest = await client.frames()
+    assert seen.bytes_of() == b"\0there"
+    assert rest.bytes_of() == b"ere"
+    assert json.loads(seen.bytes_of(FrameKind.STDERR))["sent"] == 6
+    assert seen.one(FrameKind.EXIT)["result"]["exit_code"] == 0
+    view = await lab.view(seen.command_id)
+    assert (view.title, view.operation) == ("read caf\\xe9 a", "read")
+
+
+async def test_an_operation_waits_for_its_machine_when_asked_to(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = FakeFiles({b"a": b"there"})
+    body = FileBody(operation=ReadFile(path=b"a"), wait_offline=True)
+    async with serving(lab, replica) as client:
+        assert await client.send("POST", _FILES, encode_file_body(body)) == 200
+        seen = Seen()
+        reading = asyncio.create_task(client.frames(seen))
+        await lab.sees(lambda: FrameKind.STATE in seen.kinds)
+        assert seen.one(FrameKind.STATE)["waiting_for"] == "fake"
+        async with lab.daemon(machine, replica):
+            await reading
+    assert seen.bytes_of() == b"there"
+
+
+@pytest.mark.parametrize("online", [True, False])
+async def test_a_daemon_that_knows_no_files_is_not_asked(lab, online):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.capability = 2
+    body = encode_file_body(FileBody(operation=ReadFile(path=b"a"), wait_offline=True))
+    async with serving(lab, replica) as client:
+        async with lab.daemon(machine, replica):
+            if online:
+                assert await client.send("POST", _FILES, body) == 409
+        if not online:
+            assert await client.send("POST", _FILES, body) == 409
+        error = await client.error()
+    assert error["code"] == "machine_too_old"
+    assert error["message"] == (
+        "cannot work on files: fake runs daemon fake, which cannot do that; update it"
+    )
+    assert machine.starts == []
     assert await lab.sql("select 1 from commands") == []
 
 
