@@ -38,14 +38,12 @@ LOCK = build_wheels.LOCK
 KEYS = DAEMON / "farhand_daemon" / "update" / "release_keys.txt"
 RELEASES = build_wheels.RELEASES
 
-# Where machines may be: what pip calls the platforms, and the Pythons. Of several files pip takes the
-# newest kind, so older systems are a kind of their own. Macs with Intel processors are not here:
+# Where machines may be: what pip calls the platforms, oldest first (pip takes the first kind that it
+# finds, and the oldest fits everywhere), and the Pythons. Macs with Intel processors are not here:
 # cryptography has no wheels for them any more.
 PLATFORMS = (
     *(("manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"),),
-    *(("manylinux2014_x86_64", "manylinux_2_28_x86_64"),),
     *(("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"),),
-    *(("manylinux2014_aarch64", "manylinux_2_28_aarch64"),),
     *(("musllinux_1_2_x86_64",), ("musllinux_1_2_aarch64",)),
     *(("macosx_11_0_arm64", "macosx_12_0_arm64", "macosx_14_0_arm64"),),
 )

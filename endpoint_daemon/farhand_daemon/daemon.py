@@ -104,7 +104,12 @@ class Daemon:
         warden = Warden(
             link=self._link,
             ceiling=self._ceiling,
-            greeting=Greeting(self._ceiling, boot_id=boot, survey=lambda: self._surveyor.current),
+            greeting=Greeting(
+                self._ceiling,
+                boot_id=boot,
+                survey=lambda: self._surveyor.current,
+                update_problem=lambda: "" if self._updates is None else self._updates.problem,
+            ),
             environment=self._environment,
             log=self._log,
         )

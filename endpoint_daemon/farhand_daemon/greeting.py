@@ -33,9 +33,12 @@ class Greeting:
         *,
         boot_id: str,
         survey: Callable[[], Survey | None] = lambda: None,  # the newest worth telling
+        update_problem: Callable[[], str] = str,  # which version failed here, and why
     ) -> None:
         self._ceiling = ceiling
         self._survey = survey
+        self._update_problem = update_problem
+        self._problem_told = ""
         self._surveyed: Survey | None = None  # what the last Hello told
         self._boot_id = boot_id
         self._instance_id = new_id()  # one per start of the daemon: tells a restart from a clone
@@ -48,6 +51,7 @@ class Greeting:
             self._facts = gather_facts()
         machine = self._said = self._machine()
         self._surveyed = self._survey()
+        self._problem_told = self._update_problem()
         return Hello(
             daemon_instance_id=self._instance_id,
             boot_id=self._boot_id,
@@ -64,12 +68,16 @@ class Greeting:
                 self._facts,
                 labels=tuple(parse_labels(machine.labels).items()),
                 survey=self._surveyed,
+                update_problem=self._problem_told,
             ),
         )
 
     def is_stale(self) -> bool:
-        """Tell whether the machine file says something else than the last Hello did."""
-        return self._said is not None and self._machine() != self._said
+        """Tell whether the machine file, or what became of an update, says something else than
+        the last Hello did."""
+        if self._said is None:
+            return False
+        return self._machine() != self._said or self._update_problem() != self._problem_told
 
     def has_news(self) -> bool:
         """Tell whether there is a survey that the last Hello did not tell."""

@@ -19,6 +19,7 @@ def facts_message(facts: Facts) -> pb.Facts:
         time_zone=text(facts.time_zone),
         labels=[pb.Label(name=text(name), value=text(value)) for name, value in facts.labels],
         survey=None if facts.survey is None else _survey_message(facts.survey),
+        update_problem=text(facts.update_problem),
     )
 
 
@@ -51,6 +52,7 @@ def facts_of(message: pb.Facts) -> Facts:
         time_zone=text(message.time_zone),
         labels=tuple((text(one.name), text(one.value)) for one in message.labels),
         survey=_survey(message.survey) if message.HasField("survey") else None,
+        update_problem=text(message.update_problem),
     )
 
 

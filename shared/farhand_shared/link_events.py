@@ -79,6 +79,7 @@ class Facts:
     time_zone: str
     labels: tuple[tuple[str, str], ...] = ()  # name, value
     survey: Survey | None = None  # None: not taken yet
+    update_problem: str = ""  # which version of the daemon failed here, and why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

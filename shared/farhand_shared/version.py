@@ -13,7 +13,8 @@ __version__ = "0.1.0"
 #   1  2026-11-30  first version: shell and argv commands, cancel, byte-offset output, receipts
 #   2  2026-11-30  facts: labels of the machine's file; the survey (disk, tools, …)
 #   3  2026-11-30  commands: file operations; stdin and terminals (input, resize);
-#                 limits, notes of results, the hint of a command that waits for input
+#                 limits, notes of results, the hint of a command that waits for input;
+#                 facts: which version of the daemon failed on the machine
 CAPABILITY: Final = 3
 
 # The oldest daemon this code still talks to; an older one is told to update and waits.

@@ -164,6 +164,8 @@ class FakeMachine:
     allow_inferred: bool = False
     labels: tuple[tuple[str, str], ...] = ()
     survey: Survey | None = None
+    version: str = "fake"
+    update_problem: str = ""
 
 
 async def enrol(
@@ -312,7 +314,7 @@ class FakeDaemon:
             journal_counter=self.machine.journal_counter,
             local_time_ms=time.time_ns() // 1_000_000,
             capability=self.machine.capability,
-            daemon_version="fake",
+            daemon_version=self.machine.version,
             trust_level="trusted",
             chosen_by="typed",
             allow_inferred=self.machine.allow_inferred,
@@ -329,6 +331,7 @@ class FakeDaemon:
                 time_zone="UTC",
                 labels=self.machine.labels,
                 survey=self.machine.survey,
+                update_problem=self.machine.update_problem,
             ),
         )
 

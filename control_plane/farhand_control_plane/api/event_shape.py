@@ -35,6 +35,8 @@ PAYLOADS: Final[dict[Kind, str]] = {
     Kind.MACHINE_RENAMED: "about a machine; machine (its new name), before",
     Kind.MACHINE_LABELLED: f"{_MACHINE}, labels (those that people gave it)",
     Kind.MACHINE_DESCRIBED: f"{_MACHINE}: it tells other facts, labels or limits than before",
+    Kind.MACHINE_UPDATED: f"{_MACHINE}, version (of its daemon, now), before",
+    Kind.MACHINE_UPDATE_FAILED: f"{_MACHINE}, reason: a version failed there, the one before runs",
     Kind.MACHINE_PAUSED: f"{_MACHINE}: nothing more starts there until it is resumed",
     Kind.MACHINE_RESUMED: _MACHINE,
     Kind.MACHINE_ONLINE: _MACHINE,

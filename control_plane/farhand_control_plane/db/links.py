@@ -135,7 +135,7 @@ async def take(
     cursor = await tx.execute(
         """
         with before as (
-          select trust_level, allow_inferred, concurrency, facts
+          select trust_level, allow_inferred, concurrency, facts, daemon_version
             from machines where instance_id = %s and machine_id = %s
         )
         update machines m
@@ -147,7 +147,9 @@ async def take(
          where m.instance_id = %s and m.machine_id = %s
         returning m.name, (m.trust_level, m.allow_inferred, m.concurrency, m.facts)
                   is distinct from (before.trust_level, before.allow_inferred, before.concurrency,
-                                    before.facts) as described
+                                    before.facts) as described,
+                  before.daemon_version as version_before,
+                  coalesce(before.facts->>'update_problem', '') as problem_before
         """,
         (
             instance_id,
@@ -190,10 +192,27 @@ async def take(
     )
     rows = await cursor.fetchall()
     await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
+    await _tell_of_update(tx, instance_id, machine_id, machine, hello)
     if not was_online or machine["described"]:
         kind = EventKind.MACHINE_DESCRIBED if was_online else EventKind.MACHINE_ONLINE
         await events.emit_of_machine(tx, instance_id, kind, machine_id, machine["name"])
     return int(rows[0]["epoch"])
+
+
+async def _tell_of_update(
+    tx: Tx, instance_id: InstanceId, machine_id: MachineId, machine: dict[str, Any], hello: Hello
+) -> None:
+    """Tell that the daemon is another version now, or that one failed on the machine."""
+    name, before, version = machine["name"], machine["version_before"], hello.daemon_version
+    if before and version != before:
+        kind = EventKind.MACHINE_UPDATED
+        await events.emit_of_machine(
+            tx, instance_id, kind, machine_id, name, version=version, before=before
+        )
+    problem = hello.facts.update_problem
+    if problem and problem != machine["problem_before"]:
+        kind = EventKind.MACHINE_UPDATE_FAILED
+        await events.emit_of_machine(tx, instance_id, kind, machine_id, name, reason=problem)
 
 
 async def _is_online(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> bool:
@@ -433,6 +452,7 @@ def facts_json(facts: Facts) -> dict[str, Any]:
         "memory_bytes": facts.memory_bytes,
         "time_zone": facts.time_zone,
         "labels": dict(facts.labels),
+        "update_problem": facts.update_problem,
     }
     survey = facts.survey
     if survey is None:

@@ -159,6 +159,8 @@ class EventKind(StrEnum):
     MACHINE_RENAMED = "machine_renamed"
     MACHINE_LABELLED = "machine_labelled"
     MACHINE_DESCRIBED = "machine_described"
+    MACHINE_UPDATED = "machine_updated"
+    MACHINE_UPDATE_FAILED = "machine_update_failed"
     MACHINE_PAUSED = "machine_paused"
     MACHINE_RESUMED = "machine_resumed"
     MACHINE_ONLINE = "machine_online"

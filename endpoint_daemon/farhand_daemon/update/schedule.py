@@ -28,6 +28,7 @@ from farhand_daemon.update.state import (
     UpdateState,
     change_state,
     load_state,
+    problem_of,
 )
 from farhand_shared.errors import FarhandError
 
@@ -62,6 +63,7 @@ class Updates:
         self._began = boot_seconds()
         self._next = self._began + self._uniform(*_FIRST_S)
         self._stamp: tuple[int, int] | None = None
+        self.problem = problem_of(load_state(slots.folder))  # for the server and its people
         if trial_failed:
             self._state_changed()
 
@@ -81,7 +83,8 @@ class Updates:
     def connected_now(self) -> None:
         """The link is up: if a version was in doubt because it was not, it is known now."""
         if (self._slots.folder / STATE_FILE).exists():
-            change_state(self._slots.folder, self._judged)
+            state = change_state(self._slots.folder, self._judged)
+            self.problem = problem_of(state)
 
     def _judged(self, state: UpdateState) -> UpdateState:
         state = settled(state, self._own.name)
@@ -114,6 +117,7 @@ class Updates:
     def _see_to_state(self) -> bool:
         """Start again if there is a version to be tried, or another one is current already."""
         state = load_state(self._slots.folder)
+        self.problem = problem_of(state)
         current = self._slots.current()
         if state.trial is not None:
             return False  # another machine of this installation tries it: its verdict comes first

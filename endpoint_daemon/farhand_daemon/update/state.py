@@ -101,6 +101,14 @@ class UpdateState:
         )
 
 
+def problem_of(state: UpdateState) -> str:
+    """Return which version failed last and why, in a line; "" when the last change went well."""
+    last = state.last
+    if last is None or last.kind != "fell_back":
+        return ""
+    return f"{last.version} failed: {last.reason}"
+
+
 def load_state(folder: Path) -> UpdateState:
     """Return the state; the empty one where there is none or it cannot be read."""
     try:

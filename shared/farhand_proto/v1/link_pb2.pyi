@@ -110,7 +110,7 @@ class Hello(_message.Message):
     def __init__(self, daemon_instance_id: _Optional[str] = ..., boot_id: _Optional[str] = ..., journal_id: _Optional[str] = ..., journal_counter: _Optional[int] = ..., local_time_ms: _Optional[int] = ..., capability: _Optional[int] = ..., daemon_version: _Optional[str] = ..., trust_level: _Optional[str] = ..., chosen_by: _Optional[str] = ..., allow_inferred: _Optional[bool] = ..., concurrency: _Optional[int] = ..., facts: _Optional[_Union[Facts, _Mapping]] = ..., live: _Optional[_Iterable[_Union[LiveAttempt, _Mapping]]] = ...) -> None: ...
 
 class Facts(_message.Message):
-    __slots__ = ("hostname", "os", "os_version", "arch", "user", "home", "cpus", "memory_bytes", "time_zone", "labels", "survey")
+    __slots__ = ("hostname", "os", "os_version", "arch", "user", "home", "cpus", "memory_bytes", "time_zone", "labels", "survey", "update_problem")
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     OS_FIELD_NUMBER: _ClassVar[int]
     OS_VERSION_FIELD_NUMBER: _ClassVar[int]
@@ -122,6 +122,7 @@ class Facts(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     SURVEY_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_PROBLEM_FIELD_NUMBER: _ClassVar[int]
     hostname: str
     os: str
     os_version: str
@@ -133,7 +134,8 @@ class Facts(_message.Message):
     time_zone: str
     labels: _containers.RepeatedCompositeFieldContainer[Label]
     survey: Survey
-    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., os_version: _Optional[str] = ..., arch: _Optional[str] = ..., user: _Optional[str] = ..., home: _Optional[bytes] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., time_zone: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Label, _Mapping]]] = ..., survey: _Optional[_Union[Survey, _Mapping]] = ...) -> None: ...
+    update_problem: str
+    def __init__(self, hostname: _Optional[str] = ..., os: _Optional[str] = ..., os_version: _Optional[str] = ..., arch: _Optional[str] = ..., user: _Optional[str] = ..., home: _Optional[bytes] = ..., cpus: _Optional[int] = ..., memory_bytes: _Optional[int] = ..., time_zone: _Optional[str] = ..., labels: _Optional[_Iterable[_Union[Label, _Mapping]]] = ..., survey: _Optional[_Union[Survey, _Mapping]] = ..., update_problem: _Optional[str] = ...) -> None: ...
 
 class Label(_message.Message):
     __slots__ = ("name", "value")

@@ -113,6 +113,7 @@ facts = st.builds(
             st.builds(Repository, remote=texts, path=st.binary(max_size=9)), max_size=2
         ).map(tuple),
     ),
+    update_problem=texts,
 )
 live = st.builds(
     LiveAttempt,

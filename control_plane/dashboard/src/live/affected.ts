@@ -43,6 +43,8 @@ export function affectedBy(event: LiveEvent): readonly QueryKey[] | null {
       return [keys.machines, keys.commands, keys.tickets, keys.anyTicket];
     case "machine_labelled":
     case "machine_described":
+    case "machine_updated":
+    case "machine_update_failed":
       return [keys.machines];
     default:
       return null;

@@ -63,6 +63,39 @@ async def test_a_survey_is_stored_told_once_and_outlives_a_restart_of_the_daemon
                     assert (await view_of(lab, machine)).facts["tools"] == {}
 
 
+async def test_another_version_of_the_daemon_is_told_and_so_is_one_that_failed(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+
+    async def news():
+        rows = await lab.sql(
+            "select kind, payload from events where kind like 'machine_update%%' order by seq"
+        )
+        return [(row["kind"], row["payload"]) for row in rows]
+
+    async with FakeDaemon(machine) as daemon:
+        told = len(await news())
+        machine.version = "0.2.0"
+        async with recycled(daemon):
+            assert (await news())[told:] == [
+                (
+                    "machine_updated",
+                    {"machine": machine.name, "version": "0.2.0", "before": "fake"},
+                )
+            ]
+            assert (await view_of(lab, machine)).daemon_version == "0.2.0"
+        machine.update_problem = "0.3.0 failed: it ended"
+        async with recycled(daemon), recycled(daemon):
+            assert (await news())[told + 1 :] == [
+                (
+                    "machine_update_failed",
+                    {"machine": machine.name, "reason": "0.3.0 failed: it ended"},
+                )
+            ]
+            facts = (await view_of(lab, machine)).facts
+            assert facts["update_problem"] == "0.3.0 failed: it ended"
+
+
 async def test_work_is_placed_by_what_a_machine_has_told(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)
