@@ -7,6 +7,8 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from farhand_daemon.identity import load_identity, store_identity
 from farhand_daemon.paths import Home
 from farhand_shared import pki
@@ -74,6 +76,44 @@ async def test_a_certificate_that_ended_is_renewed_before_dialling(
     assert plane.renewals == 1
     assert _streams(farhandd) == 0
     assert (await _certificate_check(farhandd))[0]
+
+
+@pytest.mark.parametrize(("days_off", "renewed"), [(30, True), (32, False)])
+async def test_a_day_long_certificate_and_a_month_off(
+    plane: FakeControlPlane,
+    farhandd: Farhandd,
+    monkeypatch: pytest.MonkeyPatch,
+    days_off: int,
+    renewed: bool,
+) -> None:
+    # https://github.com/openyurtio/openyurt/pull/122: everything expired while it was off, and the
+    # machine cannot come back
+    monkeypatch.setattr(pki, "CERTIFICATE_DAYS", 1)
+    machine_id = await farhandd.enrol(plane)
+    home = Home(farhandd.home)
+    identity = load_identity(home)
+    old = pki.issue_machine_certificate(
+        plane.root,
+        pki.create_csr(identity.key_pem.encode()),
+        pki.MachineIdentity(instance_id=plane.instance_id, machine_id=machine_id),
+        now=datetime.now(UTC) - timedelta(days=days_off),
+    )
+    store_identity(
+        home,
+        identity.with_certificate(
+            key_pem=identity.key_pem.encode(), certificate_der=old, jitter=0.5
+        ),
+    )
+    await farhandd.start("run")
+    if renewed:
+        await plane.connected(machine_id)
+        assert plane.renewals == 1
+    else:
+        await _renewal_failed(farhandd)
+        status = await _status(farhandd)
+        assert status["state"] == "offline"
+        assert "enrol again" in status["renewal_problem"]
+        assert _streams(farhandd) == 0, "nobody dials with it"
 
 
 async def test_a_certificate_becomes_new_while_the_link_is_up(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -505,6 +506,31 @@ async def test_a_stop_leaves_neither_lock_nor_sockets(
     await until(lambda: not list(sockets.iterdir()))  # a fork that was asked for may be late
     assert not (farhandd.home / "daemon.lock").exists()
     os.killpg(attempt.started[0].pid, signal.SIGKILL)
+
+
+async def test_a_renamed_computer_is_the_same_machine(
+    plane: FakeControlPlane, farhandd: Farhandd
+) -> None:
+    # https://github.com/saltstack/salt/issues/16209: identity is the cached hostname
+    machine_id = await _linked(plane, farhandd)
+    machine = plane.machines[machine_id]
+    farhandd.started[-1].terminate()
+    await farhandd.wait(farhandd.started[-1])
+    names_of_its_own = await asyncio.create_subprocess_exec("unshare", "--uts", "true")
+    if await names_of_its_own.wait():
+        pytest.skip("a computer's name can only be changed for one process by root, with unshare")
+    renamed = await asyncio.create_subprocess_exec(
+        "unshare", "--uts", "sh", "-c", 'hostname renamed-b && exec "$@"', "sh",
+        sys.executable, "-m", "farhand_daemon", "run", "--home", str(farhandd.home),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
+    farhandd.started.append(renamed)
+    await plane.connected(machine_id, after_epoch=1)
+    assert machine.hellos[-1].facts.hostname == "renamed-b" != machine.hellos[0].facts.hostname
+    assert machine.hellos[-1].journal_id == machine.hellos[0].journal_id
+    assert machine.name == "laptop", "what people call it is theirs to change"
 
 
 async def test_a_second_daemon_on_the_same_home_is_refused(
