@@ -23,6 +23,7 @@ from farhand_shared.command import (
     CommandResult,
     CommandSpec,
     ExitReason,
+    Note,
     StreamTotals,
 )
 from farhand_shared.enrolment_code import parse_code
@@ -34,8 +35,10 @@ from farhand_shared.link_actions import (
     DaemonAction,
     DrainRequested,
     ForgetAttempt,
+    ResizeTerminal,
     ResultAcknowledged,
     StartOffered,
+    TakeInput,
     Welcomed,
 )
 from farhand_shared.link_daemon import DaemonLink
@@ -46,6 +49,7 @@ from farhand_shared.link_events import (
     Hello,
     LiveState,
     Offer,
+    Quiet,
     Result,
     Started,
     Stream,
@@ -70,6 +74,12 @@ class Job:
     wrote: dict[Stream, bytearray] = field(
         default_factory=lambda: {stream: bytearray() for stream in Stream}
     )
+    read: bytearray = field(default_factory=bytearray)  # of its input
+    reads: bool = True  # False: what it is given waits
+    taken: int = 0
+    input_ended: bool = False
+    input_closed: bool = False
+    size: tuple[int, int] | None = None  # of its terminal, when it was told another
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     cancel_reason: str = ""
     result: Result | None = None
@@ -91,6 +101,7 @@ class Job:
         signal: int | None = None,
         error_code: str = "",
         error: str = "",
+        notes: tuple[Note, ...] = (),
     ) -> None:
         """End the command; only the first end counts."""
         if self.result is not None:
@@ -104,12 +115,34 @@ class Job:
             stdout=self._totals(Stream.STDOUT),
             stderr=self._totals(Stream.STDERR),
             wall_ms=1,
+            notes=notes,
         )
         self.result = Result(
             attempt_id=self.attempt_id, result=result, result_hash=codec.result_hash(result)
         )
         if self.daemon is not None:
             self.daemon.link.finished(self.result)
+            self.daemon.wake()
+
+    def wait_for_input(self, *, reads_terminal: bool = True, takes_input: bool = False) -> None:
+        """Hint that it seems to wait for somebody to type."""
+        if self.daemon is not None:
+            self.daemon.link.quiet(
+                Quiet(
+                    attempt_id=self.attempt_id,
+                    quiet_ms=15_000,
+                    reads_terminal=reads_terminal,
+                    takes_input=takes_input,
+                )
+            )
+            self.daemon.wake()
+
+    def take_input(self, *, close: bool = False) -> None:
+        """Take all the input it was given; with ``close`` it wants no more."""
+        self.taken = len(self.read)
+        self.input_closed = self.input_closed or close or self.input_ended
+        if self.daemon is not None:
+            self.daemon.link.input_taken(self.attempt_id, self.taken, closed=self.input_closed)
             self.daemon.wake()
 
     def _totals(self, stream: Stream) -> StreamTotals:
@@ -276,6 +309,9 @@ class FakeDaemon:
             started=self._started(job.attempt_id),
             stdout_produced=len(job.wrote[Stream.STDOUT]),
             stderr_produced=len(job.wrote[Stream.STDERR]),
+            input_received=len(job.read),
+            input_taken=job.taken,
+            input_closed=job.input_closed,
             result=job.result,
         )
 
@@ -413,6 +449,15 @@ class FakeDaemon:
                 self._start(offer)
             case CancelAttempt():
                 self._cancel(action.attempt_id, action.reason)
+            case TakeInput(input=news):
+                job = self.machine.jobs[news.attempt_id]
+                assert news.offset == len(job.read)
+                job.read += news.data
+                job.input_ended = news.end
+                if job.reads:
+                    job.take_input()
+            case ResizeTerminal(resize=size):
+                self.machine.jobs[size.attempt_id].size = (size.rows, size.columns)
             case ResultAcknowledged():
                 if not action.same:
                     self.conflicts.append(action.attempt_id)

@@ -163,13 +163,15 @@ class Lab:
 
         await self.until(look)
 
-    def request(self, machine: str, *argv: str, wait_offline: bool = False) -> ExecRequest:
+    def request(
+        self, machine: str, *argv: str, wait_offline: bool = False, **spec: Any
+    ) -> ExecRequest:
         words = tuple(word.encode("utf-8", "surrogateescape") for word in argv)
         return ExecRequest(
             instance_id=self.instance.instance_id,
             member_id=self.instance.owner_member_id,
             machine=machine,
-            spec=CommandSpec(run=Argv(argv=words)),
+            spec=CommandSpec(run=Argv(argv=words), **spec),
             wait_offline=wait_offline,
         )
 

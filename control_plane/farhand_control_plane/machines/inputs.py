@@ -206,7 +206,8 @@ class Inputs:
         elif position.sent < buffer.start:
             buffer.rewind(position.sent)
         buffer.used_at = time.monotonic()
-        _hold(buffer, request, known)
+        if _hold(buffer, request, known):
+            self._hub.tell(attempt_id)  # whoever held it and waits is told
         if request.size is not None and request.size != buffer.size:
             buffer.size = request.size
             self._hand_over(link, attempt_id, buffer, size=request.size)
@@ -292,17 +293,22 @@ class Inputs:
         )
 
 
-def _hold(buffer: InputBuffer, request: InputRequest, known: _Known) -> None:
-    """Let one write at a time: the first who does, until another takes it over on purpose."""
+def _hold(buffer: InputBuffer, request: InputRequest, known: _Known) -> bool:
+    """Let one write at a time: the first who does, until another takes it over on purpose.
+
+    Returns whether somebody has just taken it over.
+    """
     holder = buffer.writer
     if holder is not None and holder.writer_id != request.writer_id and not request.take:
         raise InputHeld(
             f"cannot write to the command: {holder.name} holds its input since "
             f"{holder.since:%H:%M:%S} UTC; take it over with --take"
         )
-    if holder is None or holder.writer_id != request.writer_id:
-        name = f"{known.member_name} at {request.where}" if request.where else known.member_name
-        buffer.writer = Writer(writer_id=request.writer_id, name=name, since=datetime.now(UTC))
+    if holder is not None and holder.writer_id == request.writer_id:
+        return False
+    name = f"{known.member_name} at {request.where}" if request.where else known.member_name
+    buffer.writer = Writer(writer_id=request.writer_id, name=name, since=datetime.now(UTC))
+    return holder is not None
 
 
 def _state(buffer: InputBuffer) -> InputState:

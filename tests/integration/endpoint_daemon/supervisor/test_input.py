@@ -7,7 +7,7 @@ from pathlib import Path
 
 from farhand_daemon.supervisor.handle import CommandHandle
 from farhand_daemon.supervisor.records import Reason, StopReason, Stream
-from tests.fakes.supervised_lab import Lab, ended, read_all, supervisor_of, until
+from tests.fakes.supervised_lab import Lab, ended, read_all, supervisor_of
 
 WINDOW = 1 << 20  # what the link lets through before anything is taken
 
