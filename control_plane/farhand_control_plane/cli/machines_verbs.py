@@ -1,6 +1,7 @@
 """`farhand machines`: the computers that the agent may use."""
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ from farhand_control_plane.cli.session import api, asks_yes, note, show, show_js
 from farhand_control_plane.client.api import Api, segment
 from farhand_control_plane.client.moments import span, waiting
 from farhand_shared.errors import InvalidInput, NotAllowed, Unavailable
+from farhand_shared.labels import parse_labels
 
 app = group("See, add, choose, change and revoke machines.")
 
@@ -138,18 +140,24 @@ def add(
     cloud_init: Annotated[
         bool, typer.Option("--cloud-init", help="With --managed: as user-data of cloud-init.")
     ] = False,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option("--label", metavar="LABEL", help="With --managed: of it; may be repeated."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Make a code that lets one computer in, once, within ten minutes."""
-    if cloud_init and not managed:
-        raise InvalidInput("cannot print user-data: that is for machines that are --managed")
+    if (cloud_init or labels) and not managed:
+        given = "--cloud-init" if cloud_init else "--label"
+        raise InvalidInput(f"cannot use {given}: that is for machines that are --managed")
+    parse_labels(labels or ())
     server = api()
     kind = "managed" if managed else "personal"
     made = server.post("/v1/machines/codes", {"name": name, "kind": kind})
     if as_json:
         show_json(made)
     elif managed:
-        _show_set_up(made, cloud_init=cloud_init)
+        _show_set_up(made, cloud_init=cloud_init, labels=labels or ())
     else:
         show(f"Enrolment code (for one computer, until {when(made['expires_at'])}):")
         show(f"    {made['code']}")
@@ -174,7 +182,12 @@ def _warn_of_loopback(made: dict[str, Any]) -> None:  # made: JSON
         )
 
 
-def _show_set_up(made: dict[str, Any], *, cloud_init: bool) -> None:  # made: JSON
+def _show_set_up(
+    made: dict[str, Any],  # JSON
+    *,
+    cloud_init: bool,
+    labels: Sequence[str],
+) -> None:
     """Print what sets up a managed machine; standard output holds nothing else."""
     from datetime import UTC, datetime
 
@@ -188,6 +201,7 @@ def _show_set_up(made: dict[str, Any], *, cloud_init: bool) -> None:  # made: JS
         url=made["url"],
         code=made["code"],
         expires_at=datetime.fromisoformat(made["expires_at"]).astimezone(UTC),
+        labels=labels,
     )
     show((render_user_data if cloud_init else render_set_up)(machine).rstrip("\n"))
     _warn_of_loopback(made)

@@ -88,6 +88,7 @@ KillSignal=SIGTERM
 TimeoutStopSec=30
 OOMPolicy=continue
 Delegate=yes
+DelegateSubgroup=farhandd-self
 Restart=on-failure
 RestartPreventExitStatus=2 3
 RestartSec=5
@@ -118,13 +119,11 @@ preset={q(machine.preset)}
 unit={q(machine.unit)}
 url={q(machine.url)}
 
-# Run something as the machine's account, with nothing of root's environment.
+# Run something as the machine's account. Proxies and pip's settings of this environment count.
 as_account() {{
-    if [ "$(id -un)" = "$account" ]; then
-        env -i HOME="$folder" PATH="$PATH" LANG=C.UTF-8 "$@"
-    else
-        runuser -u "$account" -- env -i HOME="$folder" PATH="$PATH" LANG=C.UTF-8 "$@"
-    fi
+    set -- env -u XDG_DATA_HOME -u XDG_CONFIG_HOME -u XDG_RUNTIME_DIR HOME="$folder" "$@"
+    [ "$(id -un)" = "$account" ] || set -- runuser -u "$account" -- "$@"
+    "$@"
 }}
 
 id "$account" >/dev/null 2>&1 ||
