@@ -9,11 +9,11 @@ import hashlib
 import os
 
 from farhand_daemon.files.answer import STDIN
-from farhand_daemon.files.draft import Draft, new_draft, refuse_read_only
+from farhand_daemon.files.draft import new_draft, part_draft, refuse_read_only
 from farhand_daemon.files.expectation import Expectation, hash_fd
 from farhand_daemon.files.fault import Ended, Fault
 from farhand_daemon.files.opening import open_file
-from farhand_daemon.files.part import open_part, part_name, remove_old_parts
+from farhand_daemon.files.part import remove_old_parts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def put_file(roots: Roots, fields: dict[str, Any]) -> dict[str, object]:
     expectation = Expectation(place, fields["expect"])
     refuse_read_only(place)
     size, sha256, resume_offset = fields["size"], fields["sha256"], fields["resume_offset"]
-    with Draft(place, open_part(place, sha256), part_name(place.name, sha256)) as draft:
+    with part_draft(place, sha256) as draft:
         kept = os.fstat(draft.fd).st_size
         if resume_offset > kept:
             if kept:
@@ -75,8 +75,8 @@ def put_file(roots: Roots, fields: dict[str, Any]) -> dict[str, object]:
                 if received > size:
                     raise Fault("bad_content", f"more than the {size:,} bytes announced arrived")
                 draft.write(chunk)
-        except (Ended, OSError):
-            if received:  # it stays for the next put
+        except Ended:
+            if received:  # it stays for the next put; on a full disk it would be in everybody's way
                 draft.keep()
             raise
         if received < size:

@@ -20,7 +20,7 @@ from farhand_daemon.files.expectation import Expectation, locked
 from farhand_daemon.files.fault import Fault
 from farhand_daemon.files.kernel import rename_to_free_name
 from farhand_daemon.files.opening import open_file, version_of
-from farhand_daemon.files.part import beside
+from farhand_daemon.files.part import beside, open_part, part_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,17 +32,19 @@ _UNNAMED = getattr(os, "O_TMPFILE", 0)  # Linux
 _CANNOT = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT)
 # The rights of its owner (setuid) go with other content, as the system itself does on a write.
 _MODE_KEPT = 0o1777
+_END = {signal.SIGTERM}
 
 
 class Draft:
     """Use as a context: what has not taken its place at the end is gone."""
 
     def __init__(self, place: Place, fd: int, name: bytes | None) -> None:
-        """For `new_draft`, and for the part of a put; ``name`` None: it has none yet."""
+        """For `new_draft` and `part_draft`; ``name`` None: it has none yet."""
         self.place, self.fd, self._name = place, fd, name
         self.digest = hashlib.sha256(usedforsecurity=False)
 
     def __enter__(self) -> Draft:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
         return self
 
     def __exit__(
@@ -166,7 +168,12 @@ _EFFECTIVE = os.access in os.supports_effective_ids
 
 
 def new_draft(place: Place, *, unnamed: bool = True) -> Draft:
-    """Make an empty one. OSError when the folder takes no new file."""
+    """Make an empty one. OSError when the folder takes no new file.
+
+    From here until the context is entered nobody ends the operation: what has a name already would
+    stay.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, _END)
     if unnamed and _UNNAMED:
         flags = _UNNAMED | os.O_RDWR | os.O_CLOEXEC
         try:
@@ -177,6 +184,12 @@ def new_draft(place: Place, *, unnamed: bool = True) -> Draft:
     name = _new_name(place)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     return Draft(place, os.open(name, flags, 0o600, dir_fd=place.folder), name)
+
+
+def part_draft(place: Place, sha256: bytes) -> Draft:
+    """Take the part of a put of this content; as in `new_draft`."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _END)
+    return Draft(place, open_part(place, sha256), part_name(place.name, sha256))
 
 
 def refuse_read_only(place: Place) -> None:

@@ -11,6 +11,7 @@ import stat
 
 from farhand_daemon.files.answer import STDOUT, Lines, named, write_all
 from farhand_daemon.files.entries import entries
+from farhand_daemon.files.expectation import hash_fd
 from farhand_daemon.files.fault import Fault, kind_of
 from farhand_daemon.files.opening import open_file, open_folder, version_of
 from farhand_daemon.files.part import received_of
@@ -40,6 +41,11 @@ def stat_file(roots: Roots, fields: dict[str, Any]) -> dict[str, object]:
             "gid": state.st_gid,
             "hard_links": state.st_nlink,
         }
+        if fields["hash_bytes"] and stat.S_ISREG(state.st_mode):
+            fd, opened = open_file(place.folder, place.name)
+            facts |= {"sha256": hash_fd(fd, fields["hash_bytes"]).hexdigest()}
+            facts["version"] = version_of(opened)  # of what was hashed
+            os.close(fd)
     if put_sha256:
         facts["received"] = received_of(place, put_sha256)
     lines = Lines()

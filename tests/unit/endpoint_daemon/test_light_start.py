@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 _HEAVY = ("cryptography", "http.client", "farhand_control_plane", "httpx", "pydantic")
-_HEAVY += ("shutil", "tempfile", "farhand_daemon.service")
+_HEAVY += ("shutil", "tempfile", "farhand_daemon.service", "farhand_daemon.files")
 
 
 def _loaded(program: str) -> set[str]:

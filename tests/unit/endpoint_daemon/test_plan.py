@@ -1,14 +1,24 @@
 """The machine's verdict on an offer, and the hash of what would really run."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from farhand_daemon.file_argv import unpack
 from farhand_daemon.machine_file import Ceiling, MachineFile
-from farhand_daemon.plan import Deny, Plan, judge, judge_offer
+from farhand_daemon.plan import Deny, Plan, judge, judge_offer, own_folders
 from farhand_shared import codec
-from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.command import Argv, CommandSpec, Pty, Shell
+from farhand_shared.file_operation import (
+    ABSENT,
+    EditFile,
+    ReadFile,
+    RemoveFile,
+    Replacement,
+    WriteFile,
+)
 from farhand_shared.ids import new_id
 from farhand_shared.link_events import Offer
 
@@ -167,3 +177,59 @@ def test_an_offer_that_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
         assert _denied(judge_offer(wrong, ceiling)) == code
     path.unlink()
     assert _denied(judge_offer(good, ceiling)) == "machine_file_invalid"
+
+
+def test_a_file_operation_is_given_the_roots_and_nothing_of_the_asker(tmp_path: Path) -> None:
+    read = ReadFile(path=b"/etc/passwd")
+    spec = CommandSpec(run=read, env=((b"PATH", b"/evil"),), pty=Pty(rows=1, columns=1))
+    plan = _planned(judge(_offer(), spec, _machine(tmp_path), own=[tmp_path / "home"]))
+    assert (plan.file, plan.env, plan.terminal) == (True, (), None)
+    request = unpack(plan.argv)
+    assert request["operation"] == "ReadFile"
+    assert request["fields"]["path"] == b"/etc/passwd"
+    assert request["roots"] == [os.fsencode(tmp_path)]
+    assert request["own"] == [os.fsencode(tmp_path / "home")]
+
+
+def test_the_hash_of_a_file_operation_is_of_everything_it_does(tmp_path: Path) -> None:
+    edit = EditFile(path=b"f", edits=(Replacement(old=b"a", new=b"b"),))
+    operations = [
+        edit,
+        replace(edit, edits=(Replacement(old=b"a", new=b"c"),)),
+        replace(edit, edits=(Replacement(old=b"a", new=b"b", all=True),)),
+        WriteFile(path=b"f", data=b"a"),
+        WriteFile(path=b"f", data=b"a", expect=ABSENT),
+        RemoveFile(path=b"f"),
+    ]
+    machine = _machine(tmp_path)
+    plans = [_planned(judge(_offer(), CommandSpec(run=one), machine)) for one in operations]
+    as_argv = Argv(argv=plans[0].argv)
+    plans += [
+        _planned(judge(_offer(), CommandSpec(run=edit), _machine(tmp_path.parent))),
+        _planned(judge(_offer(), CommandSpec(run=edit), machine, own=[tmp_path])),
+        _planned(judge(_offer(), CommandSpec(run=as_argv), machine)),
+    ]
+    assert len({plan.digest() for plan in plans}) == len(plans)
+
+
+def test_text_of_a_file_operation_may_name_handles(tmp_path: Path) -> None:
+    write = WriteFile(path=b"f", data=b"token: cred://github")
+    _planned(judge(_offer(), CommandSpec(run=write), _machine(tmp_path)))
+
+
+def test_off_allows_no_file_operation(tmp_path: Path) -> None:
+    spec = CommandSpec(run=ReadFile(path=b"f"))
+    machine = _machine(tmp_path, trust_level="off")
+    assert _denied(judge(_offer(), spec, machine)) == "trust_off"
+
+
+def test_the_daemons_folders_are_its_home_and_its_installed_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine_file = tmp_path / "home" / "machine.toml"
+    assert own_folders(machine_file) == (tmp_path / "home",)
+    version = tmp_path / "farhandd-program" / "1"
+    version.mkdir(parents=True)
+    (version / "complete").touch()
+    monkeypatch.setattr("sys.prefix", str(version))
+    assert own_folders(machine_file) == (tmp_path / "home", version.parent)

@@ -31,6 +31,16 @@ def test_stat_tells_what_is_there(any_files: Files) -> None:
     assert any_files.refused(StatFile(path=b"nothing"))["code"] == "not_found"
 
 
+@pytest.mark.parametrize(("count", "hashed"), [(3, b"123"), (5, b"12345"), (1 << 62, b"12345")])
+def test_stat_tells_the_hash_of_a_beginning(files: Files, count: int, hashed: bytes) -> None:
+    (files.root / "file").write_bytes(b"12345")
+    facts = files.facts(StatFile(path=b"file", hash_bytes=count))
+    assert facts["sha256"] == hashlib.sha256(hashed).hexdigest()
+    assert facts["version"] == files.facts(StatFile(path=b"file"))["version"]
+    assert "sha256" not in files.facts(StatFile(path=b"file"))
+    assert "sha256" not in files.facts(StatFile(path=b".", hash_bytes=count))
+
+
 def test_every_change_is_another_version(files: Files) -> None:
     file = files.root / "file"
     file.write_bytes(b"1")
