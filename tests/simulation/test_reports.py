@@ -30,6 +30,11 @@ def system(whole: Stage) -> Iterator[Stage]:
     whole.link.heal()
     whole.empty_disk()
     whole.mend()
+    # Not `is_online`, which may still be true of a link that was cut a moment ago.
+    until(
+        "it takes work",
+        lambda: whole.exec("true", options=("--wait-offline",)).ended().status == 0,
+    )
 
 
 def recorded(system: Stage, mark: str) -> dict[str, Any]:
