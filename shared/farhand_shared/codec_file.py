@@ -142,7 +142,9 @@ def fault_of(operation: FileOperation) -> str | None:
 
 def _own_fault(operation: FileOperation) -> str | None:
     match operation:
-        case StatFile(put_sha256=sha256) | RemoveFile(expected_sha256=sha256):
+        case StatFile(put_sha256=sha256, hash_bytes=hash_bytes):
+            return _hash_fault(sha256) or _size_fault("hash_bytes", hash_bytes)
+        case RemoveFile(expected_sha256=sha256):
             return _hash_fault(sha256)
         case ListFolder(limit=limit):
             return _limit_fault(limit)

@@ -21,11 +21,15 @@ ABSENT: Final[Expect] = b""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatFile:
-    """What is at a path; with ``put_sha256`` also how much of an unfinished put is kept."""
+    """What is at a path; with ``put_sha256`` also how much of an unfinished put is kept.
+
+    With ``hash_bytes`` also the SHA-256 of a file's first so many bytes.
+    """
 
     path: bytes
     nofollow: bool = False
     put_sha256: bytes = b""
+    hash_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,11 @@ def encode_file_body(body: FileBody) -> bytes:
     _put_bytes(out, "path", operation.path)
     match operation:
         case StatFile():
-            out |= {"operation": "stat", "nofollow": operation.nofollow}
+            out |= {
+                "operation": "stat",
+                "nofollow": operation.nofollow,
+                "hash_bytes": operation.hash_bytes,
+            }
             if operation.put_sha256:
                 out["put_sha256"] = operation.put_sha256.hex()
         case ListFolder():
@@ -157,6 +161,7 @@ def _operation(fields: "_Fields") -> FileOperation:
                 path=fields.path("path"),
                 nofollow=fields.flag("nofollow"),
                 put_sha256=fields.sha256("put_sha256"),
+                hash_bytes=fields.count("hash_bytes", SIZE_MAX),
             )
         case "list":
             return ListFolder(

@@ -37,6 +37,9 @@ _BODY: Final[dict[str, Any]] = {
         "cwd_base64": _bytes("cwd, when it is not UTF-8"),
         "nofollow": _of("stat", "of a link, not of what it leads to", _FLAG),
         "put_sha256": _of("stat", "also how much of a put of this content is kept", _HASH),
+        "hash_bytes": _of(
+            "stat", "also the SHA-256 of so many of the first bytes; 0 means no", _COUNT
+        ),
         "after": _bytes("list, glob: only what comes after this name"),
         "after_base64": _bytes("after, when it is not UTF-8"),
         "limit": _of(

@@ -54,7 +54,7 @@ def sha256(text: str) -> bytes:
     if hash_ is None:
         raise Misuse(
             f"cannot use {text!r} as a SHA-256: it is not 64 hexadecimal digits; "
-            "farhand files read --json tells a file's"
+            "farhand files stat --sha256 tells a file's"
         )
     return hash_
 

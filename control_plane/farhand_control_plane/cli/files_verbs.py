@@ -32,6 +32,7 @@ from farhand_shared.file_operation import (
     StatFile,
     WriteFile,
 )
+from farhand_shared.file_request import SIZE_MAX
 
 app = group(
     "Look at, change and move files of machines. MACHINE:PATH is a path there, relative to the "
@@ -68,12 +69,16 @@ def stat(
     nofollow: Annotated[
         bool, typer.Option("--nofollow", help="Of a link itself, not of what it leads to.")
     ] = False,
+    sha256: Annotated[
+        bool, typer.Option("--sha256", help="Also a file's hash, for --expect.")
+    ] = False,
     wait_offline: Wait = False,
     as_json: Json = False,
 ) -> None:
     """Show what is at a path: type, size, permissions, version."""
     target = arguments.target(file)
-    facts = _facts(target, StatFile(path=target.path, nofollow=nofollow), wait_offline)
+    operation = StatFile(path=target.path, nofollow=nofollow, hash_bytes=SIZE_MAX if sha256 else 0)
+    facts = _facts(target, operation, wait_offline)
     shown.facts(facts, as_json=as_json)
 
 

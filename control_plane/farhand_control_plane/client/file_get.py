@@ -28,7 +28,8 @@ def get(
     """Bring a file to ``target`` and return its facts.
 
     Bytes gather beside the target in a file whose name holds the remote file's version, so the
-    same call again goes on where it was left. Every byte is under a SHA-256 of the machine's.
+    same call again goes on where it was left, unless the machine's file begins otherwise. Every
+    byte is under a SHA-256 of the machine's.
     """
     target = _usable(target, overwrite=overwrite)
     for tries_left in reversed(range(_TRIES)):
@@ -58,8 +59,7 @@ def _bring(
     version, size = str(facts["version"]), int(facts["size"])
     part = _part_path(target, files.machine, remote, version)
     with _held(part) as descriptor:
-        content = hashlib.sha256()
-        done = _hash_part(descriptor, content, size)
+        content, done = _kept(files, remote, descriptor, size)
         with Progress(Path(os.fsdecode(remote)).name, size, done) as progress:
             files = files.telling(progress.say)
             if done:
@@ -172,16 +172,23 @@ def _is_at(descriptor: int, path: Path) -> bool:
     return (there.st_dev, there.st_ino) == (mine.st_dev, mine.st_ino)
 
 
-def _hash_part(descriptor: int, content: "hashlib._Hash", size: int) -> int:
-    """Hash what is there, leave the position behind it, and return how much it is."""
-    done = 0
+def _kept(files: Files, remote: bytes, descriptor: int, size: int) -> tuple["hashlib._Hash", int]:
+    """Return what is here already, hashed and counted; nothing when it is not the file's beginning.
+
+    A power cut may leave a part that has its length and not its content.
+    """
+    content, done = hashlib.sha256(), 0
     while data := os.read(descriptor, MIB):
         content.update(data)
         done += len(data)
-    if done > size:  # of this version there is no more: it is not what its name says
-        os.ftruncate(descriptor, 0)
-        raise Conflict("cannot go on with the file: what is here is longer than it; try again")
-    return done
+    if not done:
+        return content, 0
+    facts = files.ask(StatFile(path=remote, hash_bytes=done)).facts
+    if done <= size and facts.get("sha256") == content.hexdigest():
+        return content, done
+    os.ftruncate(descriptor, 0)
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return hashlib.sha256(), 0
 
 
 def _forget_other_versions(part: Path) -> None:

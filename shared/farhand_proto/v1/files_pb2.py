@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x66\x61rhand_proto/v1/files.proto\x12\x10\x66\x61rhand_proto.v1\"\xb2\r\n\rFileOperation\x12\x34\n\x04stat\x18\x01 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.StatH\x00\x12\x34\n\x04list\x18\x02 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.ListH\x00\x12\x34\n\x04glob\x18\x03 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.GlobH\x00\x12\x38\n\x06search\x18\x04 \x01(\x0b\x32&.farhand_proto.v1.FileOperation.SearchH\x00\x12\x34\n\x04read\x18\x05 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.ReadH\x00\x12\x36\n\x05write\x18\x06 \x01(\x0b\x32%.farhand_proto.v1.FileOperation.WriteH\x00\x12\x34\n\x04\x65\x64it\x18\x07 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.EditH\x00\x12\x32\n\x03put\x18\x08 \x01(\x0b\x32#.farhand_proto.v1.FileOperation.PutH\x00\x12\x41\n\x0bmake_folder\x18\t \x01(\x0b\x32*.farhand_proto.v1.FileOperation.MakeFolderH\x00\x12\x34\n\x04move\x18\n \x01(\x0b\x32$.farhand_proto.v1.FileOperation.MoveH\x00\x12\x38\n\x06remove\x18\x0b \x01(\x0b\x32&.farhand_proto.v1.FileOperation.RemoveH\x00\x1a:\n\x04Stat\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x10\n\x08nofollow\x18\x02 \x01(\x08\x12\x12\n\nput_sha256\x18\x03 \x01(\x0c\x1a\x32\n\x04List\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\r\x1aP\n\x04Glob\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0f\n\x07pattern\x18\x02 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\x0c\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x0b\n\x03\x61ll\x18\x05 \x01(\x08\x1ax\n\x06Search\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0f\n\x07pattern\x18\x02 \x01(\x0c\x12\r\n\x05\x66ixed\x18\x03 \x01(\x08\x12\x13\n\x0bignore_case\x18\x04 \x01(\x08\x12\x0f\n\x07include\x18\x05 \x03(\x0c\x12\r\n\x05limit\x18\x06 \x01(\r\x12\x0b\n\x03\x61ll\x18\x07 \x01(\x08\x1aH\n\x04Read\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12\x12\n\nif_version\x18\x04 \x01(\t\x1a\x91\x01\n\x05Write\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x36\n\x06\x65xpect\x18\x03 \x01(\x0b\x32&.farhand_proto.v1.FileOperation.Expect\x12\x0c\n\x04mode\x18\x04 \x01(\r\x12\x10\n\x08has_mode\x18\x05 \x01(\x08\x12\x14\n\x0cmake_parents\x18\x06 \x01(\x08\x1a(\n\x06\x45xpect\x12\x0e\n\x06\x61\x62sent\x18\x01 \x01(\x08\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x1ai\n\x04\x45\x64it\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12:\n\x05\x65\x64its\x18\x02 \x03(\x0b\x32+.farhand_proto.v1.FileOperation.Replacement\x12\x17\n\x0f\x65xpected_sha256\x18\x03 \x01(\x0c\x1a\x34\n\x0bReplacement\x12\x0b\n\x03old\x18\x01 \x01(\x0c\x12\x0b\n\x03new\x18\x02 \x01(\x0c\x12\x0b\n\x03\x61ll\x18\x03 \x01(\x08\x1a\xb6\x01\n\x03Put\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\x12\x36\n\x06\x65xpect\x18\x04 \x01(\x0b\x32&.farhand_proto.v1.FileOperation.Expect\x12\x0c\n\x04mode\x18\x05 \x01(\r\x12\x10\n\x08has_mode\x18\x06 \x01(\x08\x12\x15\n\rresume_offset\x18\x07 \x01(\x04\x12\x14\n\x0cmake_parents\x18\x08 \x01(\x08\x1a+\n\nMakeFolder\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0f\n\x07parents\x18\x02 \x01(\x08\x1a\x31\n\x04Move\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\n\n\x02to\x18\x02 \x01(\x0c\x12\x0f\n\x07replace\x18\x03 \x01(\x08\x1a/\n\x06Remove\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x17\n\x0f\x65xpected_sha256\x18\x02 \x01(\x0c\x42\x0b\n\toperationb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1c\x66\x61rhand_proto/v1/files.proto\x12\x10\x66\x61rhand_proto.v1\"\xc6\r\n\rFileOperation\x12\x34\n\x04stat\x18\x01 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.StatH\x00\x12\x34\n\x04list\x18\x02 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.ListH\x00\x12\x34\n\x04glob\x18\x03 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.GlobH\x00\x12\x38\n\x06search\x18\x04 \x01(\x0b\x32&.farhand_proto.v1.FileOperation.SearchH\x00\x12\x34\n\x04read\x18\x05 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.ReadH\x00\x12\x36\n\x05write\x18\x06 \x01(\x0b\x32%.farhand_proto.v1.FileOperation.WriteH\x00\x12\x34\n\x04\x65\x64it\x18\x07 \x01(\x0b\x32$.farhand_proto.v1.FileOperation.EditH\x00\x12\x32\n\x03put\x18\x08 \x01(\x0b\x32#.farhand_proto.v1.FileOperation.PutH\x00\x12\x41\n\x0bmake_folder\x18\t \x01(\x0b\x32*.farhand_proto.v1.FileOperation.MakeFolderH\x00\x12\x34\n\x04move\x18\n \x01(\x0b\x32$.farhand_proto.v1.FileOperation.MoveH\x00\x12\x38\n\x06remove\x18\x0b \x01(\x0b\x32&.farhand_proto.v1.FileOperation.RemoveH\x00\x1aN\n\x04Stat\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x10\n\x08nofollow\x18\x02 \x01(\x08\x12\x12\n\nput_sha256\x18\x03 \x01(\x0c\x12\x12\n\nhash_bytes\x18\x04 \x01(\x04\x1a\x32\n\x04List\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\r\x1aP\n\x04Glob\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0f\n\x07pattern\x18\x02 \x01(\x0c\x12\r\n\x05\x61\x66ter\x18\x03 \x01(\x0c\x12\r\n\x05limit\x18\x04 \x01(\r\x12\x0b\n\x03\x61ll\x18\x05 \x01(\x08\x1ax\n\x06Search\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0f\n\x07pattern\x18\x02 \x01(\x0c\x12\r\n\x05\x66ixed\x18\x03 \x01(\x08\x12\x13\n\x0bignore_case\x18\x04 \x01(\x08\x12\x0f\n\x07include\x18\x05 \x03(\x0c\x12\r\n\x05limit\x18\x06 \x01(\r\x12\x0b\n\x03\x61ll\x18\x07 \x01(\x08\x1aH\n\x04Read\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0e\n\x06offset\x18\x02 \x01(\x04\x12\x0e\n\x06length\x18\x03 \x01(\x04\x12\x12\n\nif_version\x18\x04 \x01(\t\x1a\x91\x01\n\x05Write\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0c\n\x04\x64\x61ta\x18\x02 \x01(\x0c\x12\x36\n\x06\x65xpect\x18\x03 \x01(\x0b\x32&.farhand_proto.v1.FileOperation.Expect\x12\x0c\n\x04mode\x18\x04 \x01(\r\x12\x10\n\x08has_mode\x18\x05 \x01(\x08\x12\x14\n\x0cmake_parents\x18\x06 \x01(\x08\x1a(\n\x06\x45xpect\x12\x0e\n\x06\x61\x62sent\x18\x01 \x01(\x08\x12\x0e\n\x06sha256\x18\x02 \x01(\x0c\x1ai\n\x04\x45\x64it\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12:\n\x05\x65\x64its\x18\x02 \x03(\x0b\x32+.farhand_proto.v1.FileOperation.Replacement\x12\x17\n\x0f\x65xpected_sha256\x18\x03 \x01(\x0c\x1a\x34\n\x0bReplacement\x12\x0b\n\x03old\x18\x01 \x01(\x0c\x12\x0b\n\x03new\x18\x02 \x01(\x0c\x12\x0b\n\x03\x61ll\x18\x03 \x01(\x08\x1a\xb6\x01\n\x03Put\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0c\n\x04size\x18\x02 \x01(\x04\x12\x0e\n\x06sha256\x18\x03 \x01(\x0c\x12\x36\n\x06\x65xpect\x18\x04 \x01(\x0b\x32&.farhand_proto.v1.FileOperation.Expect\x12\x0c\n\x04mode\x18\x05 \x01(\r\x12\x10\n\x08has_mode\x18\x06 \x01(\x08\x12\x15\n\rresume_offset\x18\x07 \x01(\x04\x12\x14\n\x0cmake_parents\x18\x08 \x01(\x08\x1a+\n\nMakeFolder\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x0f\n\x07parents\x18\x02 \x01(\x08\x1a\x31\n\x04Move\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\n\n\x02to\x18\x02 \x01(\x0c\x12\x0f\n\x07replace\x18\x03 \x01(\x08\x1a/\n\x06Remove\x12\x0c\n\x04path\x18\x01 \x01(\x0c\x12\x17\n\x0f\x65xpected_sha256\x18\x02 \x01(\x0c\x42\x0b\n\toperationb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,31 +32,31 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'farhand_proto.v1.files_pb2'
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_FILEOPERATION']._serialized_start=51
-  _globals['_FILEOPERATION']._serialized_end=1765
+  _globals['_FILEOPERATION']._serialized_end=1785
   _globals['_FILEOPERATION_STAT']._serialized_start=683
-  _globals['_FILEOPERATION_STAT']._serialized_end=741
-  _globals['_FILEOPERATION_LIST']._serialized_start=743
-  _globals['_FILEOPERATION_LIST']._serialized_end=793
-  _globals['_FILEOPERATION_GLOB']._serialized_start=795
-  _globals['_FILEOPERATION_GLOB']._serialized_end=875
-  _globals['_FILEOPERATION_SEARCH']._serialized_start=877
-  _globals['_FILEOPERATION_SEARCH']._serialized_end=997
-  _globals['_FILEOPERATION_READ']._serialized_start=999
-  _globals['_FILEOPERATION_READ']._serialized_end=1071
-  _globals['_FILEOPERATION_WRITE']._serialized_start=1074
-  _globals['_FILEOPERATION_WRITE']._serialized_end=1219
-  _globals['_FILEOPERATION_EXPECT']._serialized_start=1221
-  _globals['_FILEOPERATION_EXPECT']._serialized_end=1261
-  _globals['_FILEOPERATION_EDIT']._serialized_start=1263
-  _globals['_FILEOPERATION_EDIT']._serialized_end=1368
-  _globals['_FILEOPERATION_REPLACEMENT']._serialized_start=1370
-  _globals['_FILEOPERATION_REPLACEMENT']._serialized_end=1422
-  _globals['_FILEOPERATION_PUT']._serialized_start=1425
-  _globals['_FILEOPERATION_PUT']._serialized_end=1607
-  _globals['_FILEOPERATION_MAKEFOLDER']._serialized_start=1609
-  _globals['_FILEOPERATION_MAKEFOLDER']._serialized_end=1652
-  _globals['_FILEOPERATION_MOVE']._serialized_start=1654
-  _globals['_FILEOPERATION_MOVE']._serialized_end=1703
-  _globals['_FILEOPERATION_REMOVE']._serialized_start=1705
-  _globals['_FILEOPERATION_REMOVE']._serialized_end=1752
+  _globals['_FILEOPERATION_STAT']._serialized_end=761
+  _globals['_FILEOPERATION_LIST']._serialized_start=763
+  _globals['_FILEOPERATION_LIST']._serialized_end=813
+  _globals['_FILEOPERATION_GLOB']._serialized_start=815
+  _globals['_FILEOPERATION_GLOB']._serialized_end=895
+  _globals['_FILEOPERATION_SEARCH']._serialized_start=897
+  _globals['_FILEOPERATION_SEARCH']._serialized_end=1017
+  _globals['_FILEOPERATION_READ']._serialized_start=1019
+  _globals['_FILEOPERATION_READ']._serialized_end=1091
+  _globals['_FILEOPERATION_WRITE']._serialized_start=1094
+  _globals['_FILEOPERATION_WRITE']._serialized_end=1239
+  _globals['_FILEOPERATION_EXPECT']._serialized_start=1241
+  _globals['_FILEOPERATION_EXPECT']._serialized_end=1281
+  _globals['_FILEOPERATION_EDIT']._serialized_start=1283
+  _globals['_FILEOPERATION_EDIT']._serialized_end=1388
+  _globals['_FILEOPERATION_REPLACEMENT']._serialized_start=1390
+  _globals['_FILEOPERATION_REPLACEMENT']._serialized_end=1442
+  _globals['_FILEOPERATION_PUT']._serialized_start=1445
+  _globals['_FILEOPERATION_PUT']._serialized_end=1627
+  _globals['_FILEOPERATION_MAKEFOLDER']._serialized_start=1629
+  _globals['_FILEOPERATION_MAKEFOLDER']._serialized_end=1672
+  _globals['_FILEOPERATION_MOVE']._serialized_start=1674
+  _globals['_FILEOPERATION_MOVE']._serialized_end=1723
+  _globals['_FILEOPERATION_REMOVE']._serialized_start=1725
+  _globals['_FILEOPERATION_REMOVE']._serialized_end=1772
 # @@protoc_insertion_point(module_scope)

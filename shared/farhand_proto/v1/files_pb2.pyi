@@ -9,14 +9,16 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class FileOperation(_message.Message):
     __slots__ = ("stat", "list", "glob", "search", "read", "write", "edit", "put", "make_folder", "move", "remove")
     class Stat(_message.Message):
-        __slots__ = ("path", "nofollow", "put_sha256")
+        __slots__ = ("path", "nofollow", "put_sha256", "hash_bytes")
         PATH_FIELD_NUMBER: _ClassVar[int]
         NOFOLLOW_FIELD_NUMBER: _ClassVar[int]
         PUT_SHA256_FIELD_NUMBER: _ClassVar[int]
+        HASH_BYTES_FIELD_NUMBER: _ClassVar[int]
         path: bytes
         nofollow: bool
         put_sha256: bytes
-        def __init__(self, path: _Optional[bytes] = ..., nofollow: _Optional[bool] = ..., put_sha256: _Optional[bytes] = ...) -> None: ...
+        hash_bytes: int
+        def __init__(self, path: _Optional[bytes] = ..., nofollow: _Optional[bool] = ..., put_sha256: _Optional[bytes] = ..., hash_bytes: _Optional[int] = ...) -> None: ...
     class List(_message.Message):
         __slots__ = ("path", "after", "limit")
         PATH_FIELD_NUMBER: _ClassVar[int]

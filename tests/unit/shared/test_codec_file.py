@@ -46,7 +46,9 @@ offsets = st.integers(0, 1 << 62)
 yes_or_no = st.booleans()
 
 operations = st.one_of(
-    st.builds(StatFile, path=paths, nofollow=yes_or_no, put_sha256=maybe_hash),
+    st.builds(
+        StatFile, path=paths, nofollow=yes_or_no, put_sha256=maybe_hash, hash_bytes=offsets
+    ),
     st.builds(ListFolder, path=paths, after=st.binary(), limit=limits),
     st.builds(GlobFiles, path=paths, pattern=paths, after=st.binary(), limit=limits, all=yes_or_no),
     st.builds(

@@ -38,7 +38,9 @@ _EXPECTS = st.sampled_from([ANY, ABSENT]) | _HASHES
 _MODES = st.none() | st.integers(min_value=0, max_value=0o777)
 _SIZES = st.integers(min_value=0, max_value=1 << 62)
 _OPERATIONS = st.one_of(
-    st.builds(StatFile, path=_PATHS, nofollow=_FLAGS, put_sha256=_MAYBE_HASH),
+    st.builds(
+        StatFile, path=_PATHS, nofollow=_FLAGS, put_sha256=_MAYBE_HASH, hash_bytes=_SIZES
+    ),
     st.builds(ListFolder, path=_PATHS, after=st.binary(), limit=_LIMITS),
     st.builds(GlobFiles, path=_PATHS, pattern=_PATHS, after=st.binary(), limit=_LIMITS, all=_FLAGS),
     st.builds(

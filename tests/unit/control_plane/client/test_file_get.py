@@ -40,6 +40,9 @@ class Machine:
         if isinstance(operation, StatFile):
             facts = {"path": "/home/a", "type": self.type, "size": len(self.content),
                      "mode": "0750", "version": self.version}  # fmt: skip
+            if operation.hash_bytes:
+                beginning = self.content[: operation.hash_bytes]
+                facts["sha256"] = hashlib.sha256(beginning).hexdigest()
             return Answer(data=b"", facts=facts)
         assert isinstance(operation, ReadFile)
         self.offsets.append(operation.offset)
@@ -108,6 +111,23 @@ def test_what_broke_off_goes_on_with_the_same_version(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_bytes() == _CONTENT
     assert machine.offsets == [0, 3_000]
     assert _parts(tmp_path) == []
+
+
+@pytest.mark.parametrize("left", [bytes(3_000), _CONTENT + b"more"], ids=["zeros", "longer"])
+def test_a_part_that_is_not_the_files_beginning_is_not_used(tmp_path: Path, left: bytes) -> None:
+    machine = Machine()
+
+    def interrupt(_: Machine, take: Callable[[bytes], None], operation: ReadFile) -> None:
+        raise KeyboardInterrupt
+
+    machine.spoil = [interrupt]
+    with pytest.raises(KeyboardInterrupt):
+        _get(machine, tmp_path / "a")
+    (part,) = _parts(tmp_path)
+    part.write_bytes(left)
+    _get(machine, tmp_path / "a")
+    assert (tmp_path / "a").read_bytes() == _CONTENT
+    assert machine.offsets == [0, 0]
 
 
 def test_another_version_begins_again_and_the_old_part_goes(tmp_path: Path) -> None:
