@@ -24,7 +24,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 _OFFSET_DIGITS: Final = 18
 _WHERE_MAX: Final = 64  # characters
-_HEADERS: Final = [(b"content-type", b"application/json"), (b"cache-control", b"no-store")]
+_HEADERS: Final = ((b"content-type", b"application/json"), (b"cache-control", b"no-store"))
 
 
 class InputRoute:
@@ -44,8 +44,10 @@ class InputRoute:
         except Exception as error:  # our own fault: told as every other route tells it
             await our_fault(scope["method"], scope["path"], error)(scope, receive, send)
             return
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        await send({"type": "http.response.body", "body": _json(state)})
+        body = _json(state)
+        headers = [*_HEADERS, (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
 
     async def _write(self, scope: Scope, receive: Receive, attempt_id: str) -> InputState:
         caller = await self._authenticate(scope["method"], headers_of(scope["headers"]))

@@ -187,6 +187,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/attempts/{attempt_id}/input": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Give a command its next input, and say how large its terminal's window is
+         * @description Answered when all of it is accepted, when the command takes no more, or after ten seconds with what was accepted: send on from there. Without a body: when all below offset is taken. Keep bytes until they are taken; sent again they count once. One writer holds the input, others are answered 409 input_held.
+         */
+        post: operations["write_input"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/attempts/{attempt_id}/output": {
         parameters: {
             query?: never;
@@ -263,6 +283,26 @@ export interface paths {
          * @description Show a command with the first ``head`` and last ``tail`` bytes of its output, as text.
          */
         get: operations["show_command_v1_commands__command_id__get"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/commands/{command_id}/output": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Stream a command's output from where the caller is to its end
+         * @description As of its attempt; ACCEPTED also says what it reads: "input": "none", "pipe" or "terminal".
+         */
+        get: operations["follow_command"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1212,6 +1252,8 @@ export interface components {
             error_code: string;
             /** Exit Code */
             exit_code: number | null;
+            /** Notes */
+            notes: components["schemas"]["ResultNote"][];
             reason: components["schemas"]["ExitReason"];
             /** Signal */
             signal: number | null;
@@ -1377,7 +1419,7 @@ export interface components {
             kind: components["schemas"]["EventKind"];
             /**
              * Payload
-             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command that waits for its machine; command_id, machine, because (offline, paused or being made), since (when the machine was last heard), until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_renamed: about a machine; machine (its new name), before · machine_labelled: about a machine; machine (its name), labels (those that people gave it) · machine_described: about a machine; machine (its name): it tells other facts, labels or limits than before · machine_paused: about a machine; machine (its name): nothing more starts there until it is resumed · machine_resumed: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
+             * @description by kind. trigger_received: about a trigger; text, sender_member_id · trigger_handed_back: about a trigger; reason · eval_opened: about an eval; trigger_ids · eval_closed: about an eval; eval_id, verdict, reason, observed · ticket_opened: about a ticket; title, eval_id · ticket_closed: about a ticket; title, outcome, reason · report_made: about a report; report_id, kind, trigger_ids · reply_sent: about what was sent (an item of GET /v1/chat); kind, text, command_ids, report_id, question_id, reply_to_trigger_id · question_asked: about a question; question_id, and text, options, command_id if known · question_settled: about a question; question_id, state, trigger_id · command_waiting: about a command that waits for its machine; command_id, machine, because (offline, paused or being made), since (when the machine was last heard), until · command_started: about a command; command_id, machine, title, state, exit_status (null) · command_ended: about a command; command_id, machine, title, state, exit_status · model_unavailable: about a session; session_kind, reason · needs_person: about a session; session_kind, what, and what that needs · session_tombstoned: about a session that gave up; session_kind, reason · machine_enrolled: about a machine; machine (its name), words: it is pending until a person confirms the words · machine_confirmed: about a machine; machine (its name) · machine_revoked: about a machine; machine (its name) · machine_renamed: about a machine; machine (its new name), before · machine_labelled: about a machine; machine (its name), labels (those that people gave it) · machine_described: about a machine; machine (its name): it tells other facts, labels or limits than before · machine_updated: about a machine; machine (its name), version (of its daemon, now), before · machine_update_failed: about a machine; machine (its name), reason: a version failed there, the one before runs · machine_paused: about a machine; machine (its name): nothing more starts there until it is resumed · machine_resumed: about a machine; machine (its name) · machine_online: about a machine; machine (its name) · machine_offline: about a machine; machine (its name): its link ended, or its replica did and nobody has heard it
              */
             payload: {
                 [key: string]: unknown;
@@ -1399,7 +1441,7 @@ export interface components {
          * @description What pages and watchers are told. What the payload of each holds: api/event_document.py.
          * @enum {string}
          */
-        EventKind: "trigger_received" | "trigger_handed_back" | "eval_opened" | "eval_closed" | "ticket_opened" | "ticket_closed" | "report_made" | "reply_sent" | "question_asked" | "question_settled" | "command_waiting" | "command_started" | "command_ended" | "model_unavailable" | "needs_person" | "session_tombstoned" | "machine_enrolled" | "machine_confirmed" | "machine_revoked" | "machine_renamed" | "machine_labelled" | "machine_described" | "machine_paused" | "machine_resumed" | "machine_online" | "machine_offline";
+        EventKind: "trigger_received" | "trigger_handed_back" | "eval_opened" | "eval_closed" | "ticket_opened" | "ticket_closed" | "report_made" | "reply_sent" | "question_asked" | "question_settled" | "command_waiting" | "command_started" | "command_ended" | "model_unavailable" | "needs_person" | "session_tombstoned" | "machine_enrolled" | "machine_confirmed" | "machine_revoked" | "machine_renamed" | "machine_labelled" | "machine_described" | "machine_updated" | "machine_update_failed" | "machine_paused" | "machine_resumed" | "machine_online" | "machine_offline";
         /**
          * ExitReason
          * @description Why an attempt ended; apart from exit code and signal.
@@ -1764,6 +1806,19 @@ export interface components {
          * @enum {string}
          */
         ReportKind: "progress" | "question" | "ready" | "blocked" | "failed";
+        /**
+         * ResultNote
+         * @description What explains an end beside its reason: a limit that was reached, input that was wanted.
+         */
+        ResultNote: {
+            /**
+             * Code
+             * @description out_of_memory, process_limit, open_files_limit, memory_limit_per_process, input_wanted; later codes are additions
+             */
+            code: string;
+            /** Text */
+            text: string;
+        };
         /**
          * Scope
          * @description What a token may do; none implies another.
@@ -2383,6 +2438,66 @@ export interface operations {
             };
         };
     };
+    write_input: {
+        parameters: {
+            query: {
+                /** @description of the window */
+                columns?: number;
+                /** @description nothing follows */
+                end?: boolean;
+                /** @description of the first byte */
+                offset?: number;
+                /** @description of the window */
+                rows?: number;
+                /** @description take the input over */
+                take?: boolean;
+                /** @description the writer's computer, for others */
+                where?: string;
+                /** @description an id (UUID) of the writer's own making */
+                writer: string;
+            };
+            header?: never;
+            path: {
+                attempt_id: string;
+            };
+            cookie?: never;
+        };
+        /** @description up to 1,048,576 bytes; a quarter of that is best */
+        requestBody?: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description how far its input has come */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description bytes: send on from here */
+                        accepted: number;
+                        /** @description the command takes no more */
+                        closed: boolean;
+                        /** @description its end was accepted */
+                        ended: boolean;
+                        /** @description bytes: the command has these */
+                        taken: number;
+                    };
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
     follow_attempt: {
         parameters: {
             query?: {
@@ -2399,7 +2514,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and seems to wait for somebody to type. */
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and somebody seems to have to type. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2542,6 +2657,42 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandWithOutput"];
+                };
+            };
+            /** @description what cannot be done, why, and what to do */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Failure"];
+                };
+            };
+        };
+    };
+    follow_command: {
+        parameters: {
+            query?: {
+                /** @description bytes of stderr that the caller has: the stream goes on after them */
+                stderr?: number;
+                /** @description bytes of stdout that the caller has: the stream goes on after them */
+                stdout?: number;
+            };
+            header?: never;
+            path: {
+                command_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and somebody seems to have to type. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
                 };
             };
             /** @description what cannot be done, why, and what to do */
@@ -2727,7 +2878,7 @@ export interface operations {
                     env?: {
                         [key: string]: string;
                     };
-                    /** @description what it may use with all processes it starts; absent or 0: no limit but the machine's own */
+                    /** @description what it may use with all that it starts; absent or 0: no limit but the machine's own */
                     limits?: {
                         memory_bytes?: number;
                         open_files?: number;
@@ -2735,8 +2886,20 @@ export interface operations {
                     };
                     /** @description name or id */
                     machine: string;
+                    /** @description give it a terminal: both outputs are one, and it takes input */
+                    pty?: {
+                        columns: number;
+                        rows: number;
+                        /** @description its TERM; bytes as UTF-8 text; a byte that is not UTF-8 is the lone surrogate U+DC80 to U+DCFF, written as its escape */
+                        term?: string;
+                    };
                     /** @description one /bin/sh -c string; bytes as UTF-8 text; a byte that is not UTF-8 is the lone surrogate U+DC80 to U+DCFF, written as its escape */
                     script?: string;
+                    /**
+                     * @description it reads what is posted to its attempt's input; else nothing
+                     * @default false
+                     */
+                    stdin?: boolean;
                     /**
                      * @description from its start; 0 means none
                      * @default 1800000
@@ -2751,7 +2914,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and seems to wait for somebody to type. */
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and somebody seems to have to type. */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2926,6 +3089,11 @@ export interface operations {
                      * @default false
                      */
                     fixed?: boolean;
+                    /**
+                     * @description stat: also the SHA-256 of so many of the first bytes; 0 means no
+                     * @default 0
+                     */
+                    hash_bytes?: number;
                     /** @description read: another version is refused as changed */
                     if_version?: string;
                     /**
@@ -3011,7 +3179,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and seems to wait for somebody to type. */
+            /** @description Frames, one after another: kind (1 byte), length (4 bytes, big-endian), that many bytes. An unknown kind is to be left out. 1 accepted: JSON {"command_id", "attempt_id", "machine"}; 2 stdout: bytes as the command wrote them; 3 stderr: bytes as the command wrote them; 4 omitted: JSON {"stream", "offset", "length"}: bytes of that stream that are missing; 5 state: JSON {"state", …}: queued, waiting for its machine, started; 6 exit: JSON {"result", "committed"}; 7 committed: empty: the result is recorded; 8 error: JSON {"code", "message"}; nothing follows; 12 hint: JSON {"hint", …}: waits_for_input, when it writes nothing and somebody seems to have to type. */
             200: {
                 headers: {
                     [name: string]: unknown;

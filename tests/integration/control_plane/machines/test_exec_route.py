@@ -13,7 +13,7 @@ from farhand_control_plane.api.exec import ExecApp
 from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.domain.access import Scope
 from farhand_control_plane.domain.words import MemberRole
-from farhand_shared.command import CommandSpec, Shell
+from farhand_shared.command import CommandSpec, Pty, Shell
 from farhand_shared.exec_frames import FrameDecoder, FrameKind
 from farhand_shared.exec_request import ExecBody, encode_exec_body
 from farhand_shared.file_operation import ReadFile
@@ -343,3 +343,67 @@ async def test_other_paths_go_to_the_inner_application(lab):
     async with serving(lab, replica) as client:
         for method, path in [("GET", "/v1/exec"), ("GET", "/v1/attempts"), ("POST", "/v1/chat")]:
             assert await client.send(method, path) == 418
+
+
+async def test_what_a_command_reads_is_posted_to_it(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        seen, task = await lab.start(replica, "fake", "cat", pty=Pty(rows=24, columns=80))
+        await lab.sees(lambda: machine.starts)
+        (job,) = machine.jobs.values()
+        path = f"/v1/attempts/{seen.attempt_id}/input?writer={new_id()}"
+
+        async def post(more, body=b"", **how):
+            status = await client.send("POST", path + more, body, **how)
+            return status, json.loads(await client.reader.read())
+
+        raw = bytes(range(256))
+        assert await post("&offset=0&rows=50&columns=132", raw) == (
+            200,
+            {"accepted": 256, "taken": 0, "ended": False, "closed": False},
+        )
+        await lab.sees(lambda: bytes(job.read) == raw and job.size == (50, 132))
+        assert (await post("&offset=256&end=true"))[1]["ended"]
+        await lab.sees(lambda: job.input_closed)
+        other = f"/v1/attempts/{seen.attempt_id}/input?offset=0&writer={new_id()}"
+        status = await client.send("POST", other, b"x")
+        assert (status, (await client.error())["code"]) == (409, "input_held")
+        for more, body, status in (
+            ("&offset=-1", b"", 400),
+            ("&offset=" + "9" * 30, b"", 400),
+            ("", b"bytes without an offset", 400),
+            ("&rows=5", b"", 400),
+            ("&writer=me", b"", 400),
+            ("&offset=0", bytes(1 << 20) + b"x", 413),
+        ):
+            assert (await post(more, body))[0] == status, more
+        assert (await post("&offset=0", token="read"))[0] == 403
+        assert (await post("&offset=0", token="nobody"))[0] == 401
+        path = f"/v1/attempts/{new_id()}/input?writer={new_id()}"
+        assert (await post("&offset=0"))[0] == 404
+        path = f"/v1/attempts/none/input?writer={new_id()}"
+        assert (await post("&offset=0"))[0] == 404
+        job.end()
+        await task
+
+
+async def test_a_command_is_followed_by_its_own_id_and_says_what_it_reads(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica), serving(lab, replica) as client:
+        for spec, kind in (
+            ({}, "none"),
+            ({"stdin": True}, "pipe"),
+            ({"pty": Pty(rows=1, columns=1)}, "terminal"),
+        ):
+            started = await lab.exec(replica, "fake", "echo", "hi", **spec)
+            path = f"/v1/commands/{started.command_id}/output"
+            assert await client.send("GET", path, token="read") == 200
+            seen = await client.frames()
+            assert seen.bytes_of() == b"hi\n"
+            assert seen.one(FrameKind.ACCEPTED)["input"] == kind
+            assert seen.attempt_id == started.attempt_id
+        assert await client.send("GET", f"/v1/commands/{new_id()}/output") == 404
+        assert await client.send("GET", "/v1/commands/none/output") == 404
