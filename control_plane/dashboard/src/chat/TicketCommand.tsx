@@ -62,6 +62,7 @@ export function TicketCommand({ command, isTitled, startsOpen }: TicketCommandPr
             <CommandOutput
               commandId={command.id}
               attemptId={command.attempt_id}
+              operation={command.operation}
               title={command.title}
               live={isLive}
               stdoutBytes={command.stdout_bytes}

@@ -4,6 +4,7 @@ import { IconArrowDown, IconCheck, IconCopy, IconPlayerPlay } from "@tabler/icon
 import { useEffect, useState, useSyncExternalStore } from "react";
 import classes from "./CommandOutput.module.css";
 import { copyText } from "./copy.ts";
+import type { Operation } from "./file_answer.ts";
 import { OutputRow } from "./OutputRow.tsx";
 import { type OutputStore, outputOf } from "./output_store.ts";
 import { sizeWords } from "./sizes.ts";
@@ -12,6 +13,8 @@ import { useRows } from "./useRows.ts";
 interface CommandOutputProps {
   commandId: string;
   attemptId: string;
+  /** What it does with files: its answer is shown in words. Null: it runs a program. */
+  operation: Operation | null;
   /** Names the region: "Output of TITLE". */
   title: string;
   /** False once the command has ended. */
@@ -79,7 +82,7 @@ export function CommandOutput(props: CommandOutputProps) {
 }
 
 function Footer({ store }: { store: OutputStore }) {
-  const bytes = store.taken.stdout + store.taken.stderr;
+  const bytes = store.taken.stdout + (store.operation === null ? store.taken.stderr : 0);
   return (
     <div className={classes["footer"]}>
       <span className={classes["state"]} role="status">
@@ -102,7 +105,7 @@ function Footer({ store }: { store: OutputStore }) {
         </Button>
       )}
       <span className={classes["size"]}>
-        {store.taken.stderr > 0 && (
+        {store.operation === null && store.taken.stderr > 0 && (
           <span className={classes["legend"]}>
             <i aria-hidden="true" /> stderr
           </span>
@@ -138,7 +141,7 @@ function Copy({ store }: { store: OutputStore }) {
 
 function useOutput(props: CommandOutputProps): OutputStore {
   const { attemptId, commandId, live, stdoutBytes = 0, stderrBytes = 0 } = props;
-  const store = outputOf(attemptId, commandId);
+  const store = outputOf(attemptId, commandId, props.operation);
   useSyncExternalStore(store.watch, () => store.version);
   useEffect(() => {
     store.isEndless = live;

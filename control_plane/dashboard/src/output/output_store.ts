@@ -2,6 +2,7 @@
 import { api, got, openStream } from "../api/client.ts";
 import { ApiError, messageOf, SignedOut } from "../api/errors.ts";
 import { breathe } from "./breathe.ts";
+import { FileAnswer, type Operation } from "./file_answer.ts";
 import { follow, type OutputStream, type Taker } from "./follow.ts";
 import { LineBuffer } from "./line_buffer.ts";
 import { Slots, type SlotUser } from "./slots.ts";
@@ -27,6 +28,8 @@ const ENDS_BYTES = 256 * 1024;
 export class OutputStore implements Taker, SlotUser {
   readonly attemptId: string;
   readonly commandId: string;
+  /** What the command does with files; null: it runs a program. */
+  readonly operation: Operation | null;
   readonly taken: Record<OutputStream, number> = { stdout: 0, stderr: 0 };
   readonly lines = new LineBuffer();
   /** True while the command has not ended. */
@@ -35,6 +38,7 @@ export class OutputStore implements Taker, SlotUser {
   error: string | null = null;
 
   readonly #decoders = { stdout: newDecoder(), stderr: newDecoder() };
+  readonly #answer: FileAnswer | null;
   readonly #watchers = new Set<() => void>();
   #viewers = 0;
   #reading: AbortController | null = null;
@@ -42,9 +46,11 @@ export class OutputStore implements Taker, SlotUser {
   #frame = 0;
   #version = 0;
 
-  constructor(attemptId: string, commandId: string) {
+  constructor(attemptId: string, commandId: string, operation: Operation | null) {
     this.attemptId = attemptId;
     this.commandId = commandId;
+    this.operation = operation;
+    this.#answer = operation === null ? null : new FileAnswer(operation);
   }
 
   get version(): number {
@@ -109,7 +115,7 @@ export class OutputStore implements Taker, SlotUser {
   // What `follow` hands over
 
   bytes(stream: OutputStream, bytes: Uint8Array): void {
-    this.lines.write(stream, this.#decoders[stream].decode(bytes, { stream: true }));
+    this.#write(stream, this.#decoders[stream].decode(bytes, { stream: true }));
     this.#changed();
   }
 
@@ -145,7 +151,7 @@ export class OutputStore implements Taker, SlotUser {
       if (!isEnd) return;
       this.#flush("stdout");
       this.#flush("stderr");
-      this.#finish("complete");
+      this.#complete();
     } catch (error) {
       if (signal.aborted) return;
       if (error instanceof ApiError && error.status === 403) await this.#readEnds(signal);
@@ -167,11 +173,11 @@ export class OutputStore implements Taker, SlotUser {
       for (const stream of ["stdout", "stderr"] as const) {
         const { head, tail, omitted_bytes, total_bytes } = command[stream];
         this.taken[stream] = total_bytes;
-        this.lines.write(stream, head);
+        this.#write(stream, head);
         if (omitted_bytes > 0) this.omitted(stream, omitted_bytes);
-        this.lines.write(stream, tail);
+        this.#write(stream, tail);
       }
-      this.#finish("complete");
+      this.#complete();
     } catch (error) {
       if (!signal.aborted) this.#fail(error);
     }
@@ -196,7 +202,18 @@ export class OutputStore implements Taker, SlotUser {
 
   /** What is left of a character that was cut off is shown as the replacement that it is. */
   #flush(stream: OutputStream): void {
-    this.lines.write(stream, this.#decoders[stream].decode());
+    this.#write(stream, this.#decoders[stream].decode());
+  }
+
+  #write(stream: OutputStream, text: string): void {
+    if (this.#answer === null) this.lines.write(stream, text);
+    else this.lines.write("stdout", this.#answer.take(stream, text));
+  }
+
+  #complete(): void {
+    const said = this.#answer?.end() ?? null;
+    if (said !== null) this.lines.note(said);
+    this.#finish("complete");
   }
 
   #hush(): void {
@@ -230,14 +247,18 @@ function newDecoder(): TextDecoder {
 const stores = new Map<string, OutputStore>();
 
 /** Returns the attempt's store, the same one every time while it is kept. */
-export function outputOf(attemptId: string, commandId: string): OutputStore {
+export function outputOf(
+  attemptId: string,
+  commandId: string,
+  operation: Operation | null,
+): OutputStore {
   const known = stores.get(attemptId);
   if (known !== undefined) {
     stores.delete(attemptId); // the one used last is the last to go
     stores.set(attemptId, known);
     return known;
   }
-  const store = new OutputStore(attemptId, commandId);
+  const store = new OutputStore(attemptId, commandId, operation);
   stores.set(attemptId, store);
   return store;
 }

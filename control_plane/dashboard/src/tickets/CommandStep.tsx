@@ -71,6 +71,7 @@ export function CommandStep({ command, waits, initiallyOpen }: CommandStepProps)
                 commandId={command.id}
                 title={command.title}
                 attemptId={command.attempt_id}
+                operation={command.operation}
                 live={live}
                 stdoutBytes={command.stdout_bytes}
                 stderrBytes={command.stderr_bytes}
