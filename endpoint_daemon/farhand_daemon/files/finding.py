@@ -5,6 +5,7 @@ Imported by the processes of operations: small parts of the standard library onl
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from farhand_daemon.files.patterns import State
     from farhand_daemon.files.roots import Place, Roots
 
-_BATCH = 64  # files that are open at once: some systems allow 256
+# Files that are handed over at once: few at first, because the first ones may be enough; then many,
+# because each batch costs a process of ripgrep.
+_FIRST_BATCH, _LAST_BATCH = 32, 1024
 _LOOK_BYTES = 8 * 1024  # no text has a NUL so early
 _TEXT_MAX, _BEFORE_MATCH = 1_000, 200  # characters of a line that are told
 
@@ -77,11 +80,13 @@ class Search:
 
     def run(self) -> dict[str, object]:
         batch: list[Candidate] = []
+        most = min(_LAST_BATCH, _most_open() // 2)
+        size = min(_FIRST_BATCH, most)
         for candidate in self._candidates():
             batch.append(candidate)
-            if len(batch) == _BATCH:
+            if len(batch) >= size:
                 self._search(batch)
-                batch = []
+                batch, size = [], min(size * 4, most)
                 if self._told > self._limit:
                     break
         else:
@@ -170,6 +175,21 @@ class Search:
 def _include(pattern: bytes) -> tuple[PathPattern, bool]:
     """Give a pattern, and whether it is of whole paths: one without a slash is of names."""
     return PathPattern(pattern), b"/" in pattern
+
+
+def _most_open() -> int:
+    """Give how many files may be open, after having asked for as many as will be given."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 4 * _LAST_BATCH
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    with contextlib.suppress(OSError, ValueError):  # macOS has a lower limit that it does not tell
+        if soft < wanted:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+    return soft
 
 
 def _is_text(fd: int) -> bool:
