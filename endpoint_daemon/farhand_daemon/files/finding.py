@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import resource
 import stat
 
 from farhand_daemon.files.answer import Lines, named
@@ -179,8 +180,6 @@ def _include(pattern: bytes) -> tuple[PathPattern, bool]:
 
 def _most_open() -> int:
     """Give how many files may be open, after having asked for as many as will be given."""
-    import resource
-
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 4 * _LAST_BATCH
     if hard != resource.RLIM_INFINITY:
