@@ -84,6 +84,30 @@ def test_a_file_comes_whole_with_its_mode_and_not_over_another(
     assert [one.name for one in system.folder.iterdir() if "farhand-part" in one.name] == []
 
 
+def test_a_file_goes_to_a_machine_with_its_mode_and_not_over_another(
+    system: System, here: str, work: Path
+) -> None:
+    local = _make(system, system.folder / "tool", _EVERY_BYTE, 0o750)
+    done = system.farhand("files", "put", "tool", f"{here}:work")
+    assert done.status == 0, done.err
+    assert "SHA-256 verified" in done.err
+    there = work / "tool"
+    assert there.read_bytes() == _EVERY_BYTE
+    assert there.stat().st_mode & 0o777 == 0o750
+    local.write_bytes(b"newer")
+    _refused(system.farhand("files", "put", "tool", f"{here}:work"), "work/tool", "--overwrite")
+    assert there.read_bytes() == _EVERY_BYTE
+    hash_ = system.farhand("files", "stat", f"{here}:work/tool", "--sha256", "--json").json()
+    put = ["files", "put", "tool", f"{here}:work/tool", "--expect", hash_["sha256"], "--json"]
+    assert system.farhand(*put).json()["size"] == 5
+    assert there.read_bytes() == b"newer"
+    _refused(system.farhand(*put), "work/tool", "not the one expected")
+    empty = _make(system, system.folder / "empty", b"")
+    assert system.farhand("files", "put", str(empty), f"{here}:work/new").status == 0
+    assert (work / "new").read_bytes() == b""
+    _refused(system.farhand("files", "put", ".", f"{here}:work"), "tar -cz . | farhand exec")
+
+
 def test_a_folder_is_not_brought_and_the_hint_works(system: System, here: str, work: Path) -> None:
     (work / "many").mkdir(exist_ok=True)
     done = system.farhand("files", "get", f"{here}:work/many")

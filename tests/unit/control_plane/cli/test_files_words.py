@@ -49,6 +49,12 @@ def _fails(capsys: pytest.CaptureFixture[str], arguments: list[str], status: int
         (["get", "dev:a", "/no/such/folder/b"], 1, "no folder /no/such/folder"),
         (["get", "dev:a", "/dev/null"], 1, "regular file"),
         (["get", "dev:/"], 1, "names a folder"),
+        (["put", "/no/such/file", "dev"], 1, "/no/such/file"),
+        (["put", "/", "dev"], 1, "it is a folder"),
+        (["put", "/dev/null", "dev:a"], 1, "regular file"),
+        (["put", "/etc/passwd", ":a"], 2, "no machine"),
+        (["put", "/etc/passwd", "dev:a", "--mode", "9"], 2, "octal"),
+        (["put", "/etc/passwd"], 2, "MACHINE"),
         (["carry", "dev:a"], 2, "carry"),
     ],
 )

@@ -74,6 +74,7 @@ def test_a_group_alone_shows_its_help_and_exits_2(
                 "write",
                 "edit",
                 "get",
+                "put",
                 "make-folder",
                 "move",
                 "remove",
