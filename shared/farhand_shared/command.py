@@ -64,6 +64,9 @@ class Limits:
                 )
 
 
+NO_LIMITS: Final = Limits()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandSpec:
     """What is asked of a machine. Later kinds of ``run`` are additions to the union."""
@@ -75,7 +78,7 @@ class CommandSpec:
     grace_ms: int = GRACE_MS  # between TERM and KILL
     stdin: bool = False  # its input is streamed to it; False: it reads the null device
     pty: Pty | None = None  # None: pipes, and no controlling terminal; implies stdin
-    limits: Limits = Limits()
+    limits: Limits = NO_LIMITS
 
     @property
     def takes_input(self) -> bool:

@@ -11,6 +11,7 @@ from farhand_shared.link_events import (
     LiveState,
     Omitted,
     Output,
+    Quiet,
     Result,
     Started,
     Stream,
@@ -159,6 +160,7 @@ class DaemonAttempt:
         "_started_due",
         "attempt_id",
         "decision",
+        "hint",
         "input",
         "input_digest",
         "result",
@@ -178,6 +180,7 @@ class DaemonAttempt:
         self.stdout = StreamPosition()
         self.stderr = StreamPosition()
         self.input = InputPosition()
+        self.hint: Quiet | None = None  # sent after all it wrote; gone when it writes again
         self._decision_due = False
         self._started_due = False
         self._result_due = False
@@ -209,6 +212,7 @@ class DaemonAttempt:
         if self.result is not None:
             return
         self.result = result
+        self.hint = None
         self._result_due = True
         self.state = LiveState.FINISHED
         for position, totals in (
@@ -219,6 +223,7 @@ class DaemonAttempt:
 
     def send_again(self) -> None:
         """Owe everything once more: a new stream has carried nothing yet."""
+        self.hint = None
         self.repeat_facts()
         self.input.send_again()
         self._result_due = self.result is not None
@@ -230,7 +235,12 @@ class DaemonAttempt:
     # What is owed
 
     def has_facts(self) -> bool:
-        return self._decision_due or self._started_due or self._is_input_due()
+        return (
+            self._decision_due or self._started_due or self._is_input_due() or self._is_hint_due()
+        )
+
+    def _is_hint_due(self) -> bool:
+        return self.hint is not None and self._is_drained()
 
     def _is_input_due(self) -> bool:
         return self.result is None and self.input.is_due()
@@ -280,6 +290,10 @@ class DaemonAttempt:
             for event in self._output(stream, position, room_bytes - taken, read):
                 events.append(event)
                 taken += size_hint(event)
+        if self.hint is not None and self._is_drained():
+            events.append(self.hint)
+            taken += size_hint(self.hint)
+            self.hint = None
         if self._result_due and self.result is not None and self._is_drained():
             events.append(self.result)
             self._result_due = False

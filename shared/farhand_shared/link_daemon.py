@@ -86,7 +86,7 @@ class DaemonLink:
         self._attempts: dict[str, DaemonAttempt] = {}
         # Those that may have something to send, in the order of their turns.
         self._due: dict[str, None] = {}
-        self._answers: list[UpEvent] = []  # pongs, refusals, hints of this stream, sent first
+        self._answers: list[UpEvent] = []  # pongs and refusals of this stream, sent first
         self._facts_since: float | None = None  # since when allow and started wait for company
         self._output_sent_at: float | None = None
 
@@ -347,6 +347,7 @@ class DaemonLink:
             return
         position = attempt.position(stream)
         position.produced = max(position.produced, offset)
+        attempt.hint = None
         self._due[attempt_id] = None
 
     def omitted(self, attempt_id: str, stream: Stream, offset: int, length: int) -> None:
@@ -378,7 +379,8 @@ class DaemonLink:
         """Hint that a command waits for somebody to type; lost when no stream is open."""
         attempt = self._attempts.get(quiet.attempt_id)
         if self._phase is _Phase.OPEN and attempt is not None and attempt.result is None:
-            self._answers.append(quiet)
+            attempt.hint = quiet
+            self._due[attempt.attempt_id] = None
 
     def finished(self, result: Result) -> None:
         """Report the end; the result goes out after ``result.result.std*.produced`` bytes.

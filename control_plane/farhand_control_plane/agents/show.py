@@ -72,6 +72,8 @@ async def command(tx: Tx, instance_id: InstanceId, view: CommandView) -> str:
         text = await _output(tx, instance_id, view, stream)
         if text:
             parts.append(text if stream is Stream.STDOUT else f"[stderr]\n{text}")
+    if result is not None:
+        parts += [f"[note] {note.text}" for note in result.notes]
     return render(
         "command",
         "\n".join(parts),

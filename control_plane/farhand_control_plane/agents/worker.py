@@ -43,7 +43,7 @@ from farhand_control_plane.ingest import handback
 from farhand_control_plane.ingest import tickets as ticket_life
 from farhand_control_plane.llm.blocks import render
 from farhand_control_plane.llm.client import ModelClient
-from farhand_shared.command import CommandSpec, Shell
+from farhand_shared.command import CommandSpec, Limits, Shell
 from farhand_shared.ids import CommandId, QuestionId, TicketId, TriggerId
 from farhand_shared.limits import EXECUTION_TIMEOUT_DEFAULT_MS
 from farhand_shared.link_events import Stream
@@ -69,6 +69,8 @@ class Start(Arguments):
     command: str = Field(description="given to /bin/sh -c as it is")
     cwd: str | None = Field(default=None, description="absolute; default: the owner's home")
     timeout_s: int = Field(default=EXECUTION_TIMEOUT_DEFAULT_MS // 1000, ge=1, le=7 * 86_400)
+    memory_mb: int = Field(default=0, ge=0, description="of all its processes; 0: no limit")
+    processes: int = Field(default=0, ge=0, description="at once; 0: no limit")
     note: str = Field(default="", description="your own label for this call")
 
 
@@ -169,10 +171,13 @@ class WorkerAgent(ModelAgent):
         )
 
     async def _start(self, site: CallSite, args: Start) -> Outcome:
+        limits = Limits(memory_bytes=args.memory_mb << 20, processes=args.processes)
+        limits.check()
         spec = CommandSpec(
             run=Shell(script=args.command.encode()),
             cwd=args.cwd.encode() if args.cwd is not None else None,
             execution_timeout_ms=args.timeout_s * 1000,
+            limits=limits,
         )
         return await starting.start(
             site,

@@ -221,6 +221,16 @@ class StreamTotals(BaseModel):
     sha256: str = Field(description="over everything produced")
 
 
+class ResultNote(BaseModel):
+    """What explains an end beside its reason: a limit that was reached, input that was wanted."""
+
+    code: str = Field(
+        description="out_of_memory, process_limit, open_files_limit, memory_limit_per_process, "
+        "input_wanted; later codes are additions"
+    )
+    text: str
+
+
 class CommandResult(BaseModel):
     """How a command ended, as its machine says it."""
 
@@ -233,6 +243,7 @@ class CommandResult(BaseModel):
     stderr: StreamTotals
     stdout_left_open: bool
     wall_ms: int
+    notes: list[ResultNote]
 
 
 # What a command does with files; the words of the requests.

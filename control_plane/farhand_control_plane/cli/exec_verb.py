@@ -279,13 +279,27 @@ class _Run:
                     self._say(f"ended after {seconds:g} s, the limit that --timeout sets")
                 elif result.error:
                     self._say(complaint(result.error, "exec"))
+                if not self._interrupted_by:
+                    for note in result.notes:
+                        self._say(note.text)
             case FrameKind.ERROR:
                 error = frame.json()
                 self._status = OUR_FAILURE
                 if not self._interrupted_by:
                     self._say(complaint(str(error["message"]), "exec"))
+            case FrameKind.HINT:
+                self._say_hint(frame.json())
             case FrameKind.COMMITTED:
                 pass
+
+    def _say_hint(self, hint: dict[str, Any]) -> None:  # as the frame has it
+        """Say that the command seems to wait for input, unless its terminal shows it anyway."""
+        if self._interrupted_by or hint.get("hint") != "waits_for_input":
+            return
+        if not hint.get("takes_input"):
+            self._say("it seems to wait for input; it has none (Ctrl-C ends it)")
+        elif not hint.get("reads_terminal"):
+            self._say("it seems to wait for input")
 
     def _write(self, kind: FrameKind, data: bytes) -> None:
         """Write everything, past Python's buffers: what the command wrote is on its way at once."""

@@ -5,7 +5,7 @@ Told before anything is sent: an old one would refuse it, but only when the mach
 
 from typing import Final
 
-from farhand_shared.command import Argv, CommandSpec, Shell
+from farhand_shared.command import NO_LIMITS, Argv, CommandSpec, Shell
 from farhand_shared.errors import Conflict
 
 _SINCE: Final = 3  # of everything below
@@ -37,4 +37,6 @@ def _needs(spec: CommandSpec) -> str:
         return "work on files"
     if spec.pty is not None:
         return "give a command a terminal"
-    return "give a command input" if spec.stdin else ""
+    if spec.stdin:
+        return "give a command input"
+    return "limit a command" if spec.limits != NO_LIMITS else ""

@@ -18,7 +18,7 @@ from farhand_control_plane.db.attempts import CommandRef, Ending, Progress
 from farhand_control_plane.machines.limits import OutputLimits
 from farhand_control_plane.machines.tail_file import TailFile
 from farhand_shared.command import AttemptState
-from farhand_shared.link_events import Decision, Result, Started, Stream, Verdict
+from farhand_shared.link_events import Decision, Quiet, Result, Started, Stream, Verdict
 
 _log = logging.getLogger(__name__)
 
@@ -89,6 +89,7 @@ class AttemptRun:
         self.started_at: float | None = None  # monotonic
         self.result: Result | None = None
         self.ended: AttemptState | None = None  # the committed end
+        self.hint: Quiet | None = None  # that it waits for input; never stored
         self.detached = False  # its link is gone; readers look elsewhere
         self.stop_sent = False
         self.quiet_until = 0.0  # monotonic; before it other replicas are told nothing
@@ -125,8 +126,14 @@ class AttemptRun:
         self._started_unwritten = True
         self.tell()
 
+    def on_quiet(self, quiet: Quiet) -> None:
+        """Show a hint to whoever is attached now, or comes before the command writes again."""
+        self.hint = quiet
+        self.tell()
+
     def on_output(self, stream: Stream, offset: int, data: bytes) -> None:
         """Take the next bytes; ``offset`` is where the last ones ended."""
+        self.hint = None
         state = self.streams[stream]
         end = offset + len(data)
         if offset < state.head_end < end:

@@ -25,7 +25,7 @@ from farhand_shared.errors import Unavailable
 from farhand_shared.exec_frames import FrameKind, encode_frame, encode_json_frame, result_to_json
 from farhand_shared.ids import AttemptId, InstanceId
 from farhand_shared.limits import KIB
-from farhand_shared.link_events import Stream
+from farhand_shared.link_events import Quiet, Stream
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +78,7 @@ class Follower:
         self._taken = {Stream.STDOUT: position.stdout, Stream.STDERR: position.stderr}
         self._told: tuple[object, ...] = ()  # the state that the client knows
         self._started_told = False
+        self._hint: Quiet | None = None  # the last that the client was told of
         self._away_since: float | None = None  # None while the machine's link is somewhere
         self._exit_told = False
         self._done = False
@@ -133,6 +134,9 @@ class Follower:
                 for piece in run.next_pieces(reader):
                     out += self._piece_frames(piece)
                 drained = reader.cursor == run.first + len(run.window)
+                if drained and run.hint is not self._hint:
+                    self._hint = run.hint
+                    out += _hint_frames(run.hint)
                 if run.result is not None and drained:
                     out += self._end_frames(run)
                 if out:
@@ -362,6 +366,18 @@ def _away_frame(view: CommandView, state: AttemptState) -> bytes:
         "since": None if seen is None else seen.isoformat(),
     }
     return encode_json_frame(FrameKind.STATE, value)
+
+
+def _hint_frames(quiet: Quiet | None) -> list[bytes]:
+    if quiet is None:
+        return []
+    value = {
+        "hint": "waits_for_input",
+        "quiet_ms": quiet.quiet_ms,
+        "reads_terminal": quiet.reads_terminal,
+        "takes_input": quiet.takes_input,
+    }
+    return [encode_json_frame(FrameKind.HINT, value)]
 
 
 def _omitted(stream: Stream, start: int, end: int) -> bytes:

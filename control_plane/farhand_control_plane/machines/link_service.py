@@ -36,6 +36,7 @@ from farhand_shared.link_actions import (
     ResultConflict,
     StoreOmission,
     StoreOutput,
+    TellQuiet,
 )
 from farhand_shared.link_events import Bye, Hello
 from farhand_shared.link_replica import ReplicaLink
@@ -205,6 +206,10 @@ class LinkService:
         touched = set()
         for action in actions:
             match action:
+                case TellQuiet(quiet=quiet):
+                    if (watched := link.runs.get(AttemptId(quiet.attempt_id))) is not None:
+                        watched.on_quiet(quiet)
+                    continue
                 case InputTaken(attempt_id=attempt_id, offset=offset, closed=closed):
                     self._inputs.taken(attempt_id, offset, closed=closed)
                     continue

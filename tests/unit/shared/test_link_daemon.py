@@ -36,6 +36,7 @@ from farhand_shared.link_events import (
     OutputAck,
     Ping,
     Pong,
+    Quiet,
     Result,
     ResultAck,
     Started,
@@ -502,3 +503,37 @@ def test_pings_are_answered_before_the_welcome_too() -> None:
     frame(link)
     link.receive([Ping(nonce=1)], 0.0)
     assert frame(link) == [Pong(nonce=1)]
+
+
+# Hints
+
+QUIET = Quiet(attempt_id="a", quiet_ms=15_000, reads_terminal=True, takes_input=False)
+
+
+def test_a_hint_follows_all_that_was_written_and_is_told_once() -> None:
+    link = running_link(produced=3)
+    link.quiet(QUIET)
+    sent = frame(link)
+    assert [type(event) for event in sent][-2:] == [Output, Quiet]
+    assert sent[-1] == QUIET
+    assert frame(link, now=1.0) == []
+
+
+def test_a_hint_is_over_when_the_command_writes_ends_or_is_forgotten() -> None:
+    for over in (
+        lambda link: link.produced("a", OUT, 4),
+        lambda link: link.finished(a_result(stdout=3)),
+        lambda link: link.forget("a"),
+    ):
+        link = running_link(produced=3)
+        link.quiet(QUIET)
+        over(link)
+        assert QUIET not in frame(link)
+
+
+def test_a_hint_is_not_kept_for_another_stream() -> None:
+    link = running_link()
+    link.on_disconnected()
+    link.quiet(QUIET)
+    open_link(link=link)
+    assert QUIET not in frame(link)

@@ -19,6 +19,7 @@ from farhand_shared.link_actions import (
     ResultConflict,
     StoreOmission,
     StoreOutput,
+    TellQuiet,
 )
 from farhand_shared.link_events import (
     Approval,
@@ -37,6 +38,7 @@ from farhand_shared.link_events import (
     OutputAck,
     Ping,
     Pong,
+    Quiet,
     Result,
     ResultAck,
     Started,
@@ -417,3 +419,11 @@ def test_a_stream_without_hello_is_silent_after_10_s() -> None:
 def test_a_pong_without_ping_breaks_the_protocol() -> None:
     with pytest.raises(ProtocolError, match="answers no ping"):
         receive(open_link(), Pong(nonce=1))
+
+
+def test_a_hint_is_passed_on_as_it_comes_and_never_after_the_result() -> None:
+    quiet = Quiet(attempt_id="a", quiet_ms=1, reads_terminal=False, takes_input=True)
+    link = offered_link()
+    assert receive(link, quiet) == [TellQuiet(quiet=quiet)]
+    receive(link, a_result())
+    assert receive(link, quiet) == []

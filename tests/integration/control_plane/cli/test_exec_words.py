@@ -1,10 +1,11 @@
 """What `farhand exec` says beside the command's own output."""
 
 import json
+import signal
 from asyncio.subprocess import PIPE
 
 from farhand_control_plane.db.enrolment import MadeCode
-from farhand_shared.command import ExitReason
+from farhand_shared.command import ExitReason, Limits, Note
 from tests.fakes.fake_daemon import FakeMachine, Job, enrol
 from tests.integration.control_plane.cli.conftest import Desk
 
@@ -49,6 +50,43 @@ async def test_a_time_limit_that_strikes_is_one_line(desk: Desk) -> None:
     assert done.status == 124
     assert done.out == "so far\n"
     assert done.err == "farhand: ended after 1.5 s, the limit that --timeout sets\n"
+
+
+async def test_a_command_that_waits_for_input_is_said_to_have_none(desk: Desk) -> None:
+    async def behave(job: Job) -> None:
+        job.write(b"Password: ")
+        job.wait_for_input()
+        await job.cancelled.wait()
+        job.end(None, reason=ExitReason.CANCEL, signal=15)
+
+    desk.machine.behaviour = behave
+    asking = await desk.start("exec", "box", "--", "ask")
+    await asking.sees("it seems to wait for input; it has none")
+    asking.process.send_signal(signal.SIGINT)
+    done = await asking.ended()
+    assert (done.status, done.out) == (130, "Password: ")
+    assert done.err.count("wait for input") == 1
+
+
+async def test_what_explains_an_end_is_one_line_each_and_the_code_stays(desk: Desk) -> None:
+    async def behave(job: Job) -> None:
+        job.end(137, notes=(Note(code="out_of_memory", text="the limit of 64 MiB was reached"),))
+
+    desk.machine.behaviour = behave
+    done = await desk.run("exec", "--memory", "64M", "--processes=9", "box", "--", "greedy")
+    assert (done.status, done.err) == (137, "farhand: the limit of 64 MiB was reached\n")
+    (job,) = desk.machine.jobs.values()
+    assert job.spec.limits == Limits(memory_bytes=64 << 20, processes=9)
+
+
+async def test_limits_are_not_sent_to_a_daemon_that_does_not_know_them(desk: Desk) -> None:
+    old = await desk.lab.machine(desk.replica.machines, "old")
+    old.capability = 2
+    async with desk.lab.daemon(old, desk.replica.machines):
+        done = await desk.run("exec", "--memory", "64M", "old", "--", "true")
+    assert done.status == 125
+    assert "cannot limit a command: old runs daemon" in done.err
+    assert not old.jobs
 
 
 async def test_doctor_speaks_the_keys_of_the_daemons_doctor_and_marks_what_to_look_at(

@@ -129,6 +129,36 @@ async def test_without_a_free_slot_it_queues_and_starts_when_one_is_freed(lab):
     assert seen.kinds[-1] is FrameKind.COMMITTED
 
 
+async def test_a_hint_reaches_who_is_attached_until_the_command_writes_again(lab):
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    machine.behaviour = hold
+    async with lab.daemon(machine, replica):
+        seen, task = await lab.start(replica, "fake", "ask")
+        await lab.sees(lambda: machine.starts)
+        job = machine.jobs[machine.starts[0]]
+        job.write(b"name? ")
+        job.wait_for_input()
+        await lab.sees(lambda: FrameKind.HINT in seen.kinds)
+        hint = seen.one(FrameKind.HINT)
+        assert (hint["hint"], hint["reads_terminal"], hint["takes_input"]) == (
+            "waits_for_input", True, False,
+        )  # fmt: skip
+        assert seen.kinds.index(FrameKind.STDOUT) < seen.kinds.index(FrameKind.HINT)
+        job.write(b"never mind")
+        await lab.sees(lambda: seen.bytes_of() == b"name? never mind")
+        owner = lab.instance.owner_member_id
+        again = await replica.execs.follow(lab.instance.instance_id, owner, seen.attempt_id)
+        following = asyncio.create_task(collect(again))
+        job.end()
+        await task
+        late = await following
+    assert seen.kinds.count(FrameKind.HINT) == 1
+    assert late.bytes_of() == b"name? never mind"
+    assert FrameKind.HINT not in late.kinds
+    assert await lab.sql("select 1 from attempts where strpos(result::text, 'waits') > 0") == []
+
+
 async def test_a_client_that_goes_away_does_not_end_the_command_and_may_come_back(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)

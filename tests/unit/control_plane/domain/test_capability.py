@@ -3,7 +3,7 @@
 import pytest
 
 from farhand_control_plane.domain.capability import MachineTooOld, is_known, refuse_unknown
-from farhand_shared.command import Argv, CommandSpec, Pty, Shell
+from farhand_shared.command import Argv, CommandSpec, Limits, Pty, Shell
 from farhand_shared.file_operation import ReadFile
 
 _PLAIN = CommandSpec(run=Shell(script=b"true"))
@@ -11,6 +11,7 @@ _NEW = {
     "work on files": CommandSpec(run=ReadFile(path=b"a")),
     "give a command a terminal": CommandSpec(run=Argv(argv=(b"sh",)), pty=Pty(rows=24, columns=80)),
     "give a command input": CommandSpec(run=Shell(script=b"cat"), stdin=True),
+    "limit a command": CommandSpec(run=Shell(script=b"make"), limits=Limits(processes=50)),
 }
 
 
