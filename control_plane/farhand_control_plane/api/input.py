@@ -13,7 +13,8 @@ from farhand_control_plane.api.failures import failure_of, our_fault
 from farhand_control_plane.api.request_body import Message, Receive, read_body
 from farhand_control_plane.api.request_headers import headers_of
 from farhand_control_plane.domain.access import Scope as TokenScope
-from farhand_control_plane.machines.inputs import InputRequest, Inputs, InputState
+from farhand_control_plane.machines.input_buffer import InputRequest, InputState
+from farhand_control_plane.machines.inputs import Inputs
 from farhand_shared.errors import FarhandError, InvalidInput, NotFound
 from farhand_shared.ids import AttemptId, is_id
 from farhand_shared.limits import INPUT_WINDOW_BYTES

@@ -24,6 +24,8 @@ EVENTS: Final = "farhand_events"  # payload: instance_id with a new event
 MACHINES: Final = "farhand_machines"  # payload: machine_id whose status changed (revoked, …)
 TOKENS: Final = "farhand_tokens"  # payload: hex of the hash of a token that was revoked
 ENVIRONMENTS: Final = "farhand_environments"  # payload empty: one is wanted, or is to go
+# payload: attempt_id and call_id of input that its holder is to take, or call_id: it is answered
+INPUTS: Final = "farhand_inputs"
 CHANNELS: Final = (
     SESSIONS,
     COMMANDS,
@@ -33,6 +35,7 @@ CHANNELS: Final = (
     MACHINES,
     TOKENS,
     ENVIRONMENTS,
+    INPUTS,
 )
 
 PROBE_S: Final = 15.0  # a silent connection is asked for a sign of life this often

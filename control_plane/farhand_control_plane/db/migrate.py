@@ -17,7 +17,7 @@ from psycopg import Connection
 from farhand_control_plane.db.connect import Row, connect_blocking, place, rights_missing
 from farhand_shared.errors import FarhandError, NewerSchema
 
-SCHEMA_VERSION: Final = 5  # the newest migration of this code
+SCHEMA_VERSION: Final = 6  # the newest migration of this code
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x666172686E6400  # "farhnd" 0: one process migrates at a time
 

@@ -1,4 +1,4 @@
-"""One command's input as its replica holds it: from what the machine has to what came in.
+"""One command's input: what writers ask and are told, and what its replica holds of it.
 
 Bytes stay until the command has taken them, because a link may break and a daemon may be killed
 with them on the way. At most a window of the link: who sends more has to wait.
@@ -7,7 +7,41 @@ with them on the way. At most a window of the link: who sends more has to wait.
 from dataclasses import dataclass
 from datetime import datetime
 
+from farhand_shared.errors import Conflict
+from farhand_shared.ids import AttemptId, InstanceId, MemberId
 from farhand_shared.limits import INPUT_WINDOW_BYTES
+
+
+class InputHeld(Conflict):
+    """Somebody else holds the command's input."""
+
+    code = "input_held"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRequest:
+    """Some of a command's input, or a question how far it has come."""
+
+    instance_id: InstanceId
+    member_id: MemberId
+    attempt_id: AttemptId
+    writer_id: str
+    where: str = ""  # the writer's computer, for others to read
+    offset: int | None = None  # of the first byte; None: where the input stands now
+    data: bytes = b""
+    end: bool = False  # nothing follows
+    take: bool = False  # take the input over from whoever holds it
+    size: tuple[int, int] | None = None  # rows and columns of the window, when it has changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputState:
+    """How far a command's input has come: ``taken <= accepted``."""
+
+    accepted: int  # send on from here
+    taken: int  # the command has these: they may be forgotten
+    ended: bool  # the end was accepted too
+    closed: bool  # nothing more is taken: delivered to the end, or nobody reads it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
@@ -19,10 +19,17 @@ from farhand_control_plane.db.pool import Database
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.machines.attempt_run import AttemptRun
 from farhand_control_plane.machines.hub import Hub
-from farhand_control_plane.machines.input_buffer import InputBuffer, Writer
+from farhand_control_plane.machines.input_buffer import (
+    InputBuffer,
+    InputHeld,
+    InputRequest,
+    InputState,
+    Writer,
+)
+from farhand_control_plane.machines.input_relay import InputRelay
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_shared.codec_command import is_window
-from farhand_shared.command import TERMINAL
+from farhand_shared.command import TERMINAL, AttemptState
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooLarge
 from farhand_shared.ids import AttemptId, InstanceId, MemberId, new_id
 from farhand_shared.limits import INPUT_WINDOW_BYTES, KIB
@@ -34,44 +41,13 @@ _KEPT_S: Final = 900.0  # a buffer that nobody writes to any more
 _KNOWN: Final = 4096
 
 
-class InputHeld(Conflict):
-    """Somebody else holds the command's input."""
-
-    code = "input_held"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputRequest:
-    """Some of a command's input, or a question how far it has come."""
-
-    instance_id: InstanceId
-    member_id: MemberId
-    attempt_id: AttemptId
-    writer_id: str
-    where: str = ""  # the writer's computer, for others to read
-    offset: int | None = None  # of the first byte; None: where the input stands now
-    data: bytes = b""
-    end: bool = False  # nothing follows
-    take: bool = False  # take the input over from whoever holds it
-    size: tuple[int, int] | None = None  # rows and columns of the window, when it has changed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputState:
-    """How far a command's input has come: ``taken <= accepted``."""
-
-    accepted: int  # send on from here
-    taken: int  # the command has these: they may be forgotten
-    ended: bool  # the end was accepted too
-    closed: bool  # nothing more is taken: delivered to the end, or nobody reads it
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
     """What was looked up of an attempt once: who may write, and that it reads."""
 
     instance_id: InstanceId
     member_name: str
+    is_elsewhere: bool = False  # it runs, and another replica holds its machine's link
 
 
 class Inputs:
@@ -81,6 +57,7 @@ class Inputs:
         self._database = database
         self._hub = hub
         self._buffers: dict[AttemptId, InputBuffer] = {}
+        self.relay: InputRelay | None = None  # to the replicas that hold other links
         self._known: OrderedDict[tuple[AttemptId, MemberId], _Known] = OrderedDict()
 
     # For writers
@@ -98,6 +75,15 @@ class Inputs:
             )
         if request.size is not None and not is_window(*request.size):
             raise InvalidInput("cannot resize the terminal: rows and columns are 1 to 65,535 each")
+        return await self._write(request, wait_s, self.relay)
+
+    async def take_relayed(self, request: InputRequest, wait_s: float) -> InputState:
+        """Take what another replica passes on, if the link is still here."""
+        return await self._write(request, wait_s, None)
+
+    async def _write(
+        self, request: InputRequest, wait_s: float, relay: InputRelay | None
+    ) -> InputState:
         until = time.monotonic() + wait_s
         with self._hub.watch(request.attempt_id) as news:
             while True:
@@ -107,6 +93,11 @@ class Inputs:
                 if isinstance(known, InputState):
                     return known
                 left_s = until - time.monotonic()
+                if held is None and known.is_elsewhere and relay is not None:
+                    answer = await relay.ask(request, max(0.0, left_s))
+                    if answer is not None and not _is_unheld(answer, request):
+                        return answer
+                    left_s = until - time.monotonic()
                 state = None
                 if held is not None:
                     state = self._write_here(*held, request, known, last=left_s <= 0)
@@ -265,6 +256,8 @@ class Inputs:
                 return _over(request, None)
             if known is None:
                 known = await self._may_write(connection, request, view)
+        is_elsewhere = view.machine_online and view.state is not AttemptState.QUEUED
+        known = replace(known, is_elsewhere=is_elsewhere and not running)
         self._known[key] = known
         if len(self._known) > _KNOWN:
             self._known.popitem(last=False)
@@ -330,6 +323,11 @@ def _over(request: InputRequest, buffer: InputBuffer | None) -> InputState:
     accepted = offset if buffer is None else buffer.received
     taken = 0 if buffer is None else buffer.taken
     return InputState(accepted=accepted, taken=taken, ended=True, closed=True)
+
+
+def _is_unheld(answer: InputState, request: InputRequest) -> bool:
+    """Tell whether the one that was asked did not hold the link any more either."""
+    return answer == _untouched(request) and bool(request.data or request.end)
 
 
 def _untouched(request: InputRequest) -> InputState:

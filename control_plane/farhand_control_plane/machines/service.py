@@ -18,6 +18,7 @@ from farhand_control_plane.machines.dispatcher import Dispatcher
 from farhand_control_plane.machines.enrol_service import EnrolService
 from farhand_control_plane.machines.execs import Execs
 from farhand_control_plane.machines.hub import Hub
+from farhand_control_plane.machines.input_relay import InputRelay
 from farhand_control_plane.machines.limits import OutputLimits
 from farhand_control_plane.machines.link_service import LinkService
 from farhand_control_plane.machines.machine_link import GOING_AWAY
@@ -132,6 +133,9 @@ class MachineService:
         stack.push_async_callback(recorder.close)
         unsubscribe = self._listener.subscribe(ATTEMPTS, self.hub.tell)
         stack.callback(unsubscribe)
+        inputs = self.execs.inputs
+        inputs.relay = InputRelay(self._database, self._listener, self.hub, inputs.take_relayed)
+        stack.push_async_callback(inputs.relay.close)
         sweeper = Sweeper(self._database, dispatcher, expire_s=self._settings.expire_s)
         sweeper.open()
         stack.push_async_callback(sweeper.close)

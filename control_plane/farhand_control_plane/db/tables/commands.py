@@ -140,6 +140,19 @@ class Approval(SQLModel, table=True):
     )
 
 
+class InputCall(SQLModel, table=True):
+    """What one replica asks another to do with a command's input; gone once it is answered."""
+
+    __tablename__ = "input_calls"
+    instance_id: str = id_column(key=True)
+    call_id: str = id_column(key=True)
+    attempt_id: str = id_column()
+    request: dict[str, Any] = json_column()
+    data: bytes = bytes_column()
+    answer: dict[str, Any] | None = json_column(null=True)
+    created_at: datetime = time_column(now=True)
+
+
 class OutputChunk(SQLModel, table=True):
     """Output bytes, partitioned by the week in which the attempt was made (30 days kept).
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from farhand_control_plane.domain.capability import MachineTooOld
-from farhand_control_plane.machines.inputs import InputHeld, InputRequest, InputState
+from farhand_control_plane.machines.input_buffer import InputHeld, InputRequest, InputState
 from farhand_control_plane.machines.service import MachineService
 from farhand_shared.command import Pty
 from farhand_shared.errors import Conflict, InvalidInput, NotAllowed, NotFound, TooLarge
@@ -240,6 +240,34 @@ async def test_a_replica_that_knows_nothing_asks_for_what_the_machine_lacks(
         assert (await typing.write(8, b"again", end=True)).accepted == 13
         await lab.sees(lambda: bytes(job.read) == b"arrived again" and job.input_closed)
         await typing.end(job)
+
+
+async def test_input_reaches_a_machine_whose_link_another_replica_holds(
+    lab: Lab, typing: Typing
+) -> None:
+    job = await typing.start(pty=Pty(rows=24, columns=80))
+    await typing.write(0, b"here ")
+    typing.replica = await lab.replica()
+    data = bytes(range(256)) * 1000
+    assert (await typing.write(5, data)).accepted == 5 + len(data)
+    with pytest.raises(InputHeld, match="holds its input since"):
+        await typing.write(0, b"x", writer_id=new_id())
+    await typing.write(5 + len(data), size=(40, 120))
+    assert job.size == (40, 120)
+    job.reads = False
+    full = await typing.write(5 + len(data), bytes(INPUT_WINDOW_BYTES))
+    assert full.accepted - full.taken == INPUT_WINDOW_BYTES
+    waiting = asyncio.create_task(typing.write(full.accepted, b"the last", end=True))
+    await lab.sees(lambda: len(job.read) == full.accepted)
+    assert not waiting.done()
+    job.take_input()
+    state = await waiting
+    assert (state.accepted, state.ended) == (full.accepted + 8, True)
+    await lab.sees(lambda: job.input_ended)
+    assert bytes(job.read) == b"here " + data + bytes(INPUT_WINDOW_BYTES) + b"the last"
+    assert await lab.sql("select 1 from input_calls") == []
+    await typing.end(job)
+    assert (await typing.write(0, b"late")).closed
 
 
 async def test_a_caller_in_this_process_streams_a_whole_input(lab: Lab, typing: Typing) -> None:
