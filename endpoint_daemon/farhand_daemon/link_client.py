@@ -171,6 +171,7 @@ class LinkClient:
 
     async def _dial(self) -> Line:
         self._moved = False
+        self._dial_now.clear()
         line = await Line.open(self._identity)
         self._hops = line.way.hops
         self._sources = sources(self._hops)
@@ -222,9 +223,8 @@ class LinkClient:
     # Between two streams
 
     async def _pause(self, bye: Bye | None) -> None:
-        """Wait before the next dial; a wake of the machine ends the wait."""
+        """Wait before the next dial; a wake of the machine, also one just noticed, ends the wait."""
         self._failures = self._failures + 1 if bye is None else 0  # who says goodbye was reached
-        self._dial_now.clear()
         if bye is None and self._failures % _ASK_ADDRESS_AFTER == 0:
             await self._ask_for_addresses()
         cap_s = _PENDING_AGAIN_S if bye is not None and bye.code == "pending" else BACKOFF_CAP_S

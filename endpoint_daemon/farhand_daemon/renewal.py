@@ -41,17 +41,17 @@ class Renewal:
         async with self._one_at_a_time:
             if not renewal_is_due(identity) or boot_seconds() < self._not_before:
                 return None
+            new = None
             try:
-                new = await renew_in_process(self._home)
+                renewed = await renew_in_process(self._home)
             except (FarhandError, OSError) as error:
                 self.refused = isinstance(error, NotAllowed)
                 again_s = _REFUSED_AGAIN_S if self.refused else _AGAIN_S
                 self._not_before = boot_seconds() + again_s
                 self.problem = str(error)
                 self._log.write("renewal_failed", reason=str(error), refused=self.refused)
-                new = None
             else:
-                self.refused, self.problem = False, ""
-                self._log.write("renewed", until=new.not_after.isoformat())
+                new, self.refused, self.problem = renewed, False, ""
+                self._log.write("renewed", until=renewed.not_after.isoformat())
             self._status.note_renewal(self.problem)
             return new

@@ -6,7 +6,7 @@ an idle stream wakes only when a ping arrives.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, NoReturn, cast
+from typing import Any, Final, NoReturn, cast
 
 import grpc
 import grpc.aio
@@ -122,9 +122,8 @@ class LinkStream:
         watching = asyncio.create_task(self._watch_silence(), name="link-watchdog")
         tasks = [writing, reading, watching]
         try:
-            done, _ = await asyncio.wait(
-                (*tasks, self._ending), return_when=asyncio.FIRST_COMPLETED
-            )
+            waited: list[asyncio.Future[Any]] = [*tasks, self._ending]  # Any: of two kinds
+            done, _ = await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
             self.handed_over = self._handing_over
             broken = None if self.handed_over else next((t for t in tasks if t in done), None)
         finally:

@@ -190,7 +190,7 @@ def refuse_unusable(
     if status is MachineStatus.QUARANTINED:
         raise Conflict(
             f"cannot run on {name}: it is quarantined, two machines showed its certificate; "
-            "enrol it again"
+            "farhandd enroll --rejoin there brings it back"
         )
 
 
