@@ -4,162 +4,29 @@ It is run as people run it: in a shell on a terminal, in a fresh home. The serve
 daemon's dependencies come from the wheelhouse instead of the package index.
 """
 
-import contextlib
-import fcntl
 import json
 import os
-import pty
 import re
 import shutil
-import signal
 import subprocess
-import termios
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import _python_for as python_for
-from tests.e2e.system import PATIENCE_S, System, User, until
-from tests.fakes.fake_service_manager import FakeServiceManager
+from tests.e2e.computer import Computer, Terminal, dependencies_in
+from tests.e2e.later_release import NEW, carry
+from tests.e2e.system import System, until
+from tests.fakes.carried_release import Signer
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
-
-NEEDED = ("cffi", "cryptography", "grpcio", "platformdirs", "protobuf", "pycparser", "typing_ext")
-
-
-class Terminal:
-    """A program on a terminal of its own; what it shows is read as it comes."""
-
-    def __init__(self, command: str, *, user: User, folder: Path, environ: dict[str, str]) -> None:
-        self._ours, theirs = pty.openpty()
-        self.shown = ""
-        self.process = subprocess.Popen(
-            ["sh", "-c", command],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            cwd=folder,
-            env=environ,
-            start_new_session=True,
-            # A controlling terminal, or there is no /dev/tty to ask on and no Ctrl-C.
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
-            **user.options(),
-        )
-        os.close(theirs)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with contextlib.suppress(OSError):  # how a terminal says that nobody is left
-            while data := os.read(self._ours, 65536):
-                self.shown += data.decode("utf-8", "replace")
-
-    def waits_for(self, part: str) -> str:
-        """Return the line that holds this."""
-        deadline = time.monotonic() + PATIENCE_S
-        while part not in self.shown:
-            assert self._reader.is_alive(), f"ended without {part!r}:\n{self.shown}"
-            assert time.monotonic() < deadline, f"no {part!r}:\n{self.shown}"
-            time.sleep(0.05)  # between two looks, not for timing
-        return next(line for line in self.shown.splitlines() if part in line)
-
-    def types(self, text: str) -> None:
-        os.write(self._ours, text.encode())
-
-    def ended(self) -> int:
-        status = self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        return status
-
-    def close(self) -> None:
-        if self.process.poll() is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(PATIENCE_S)
-        self._reader.join(PATIENCE_S)
-        os.close(self._ours)
-
-
-class Computer:
-    """A computer of this user's without anything of ours, next to one where `farhand up` runs."""
-
-    def __init__(self, system: System, url: str, folder: Path, wheels: Path) -> None:
-        self.system, self.url, self.folder, self.user = system, url, folder, system.user
-        # Nothing here may become a service of the computer that runs the tests.
-        self.services = FakeServiceManager.make(
-            folder / "services", python=python_for(system.user.name)
-        )
-        self.services.say(system=False, session=False)
-        for path in (self.services.folder, *self.services.folder.rglob("*")):
-            os.chown(path, system.user.uid, system.user.gid)
-        self._environ = {
-            "PATH": f"{self.services.tools}:/usr/local/bin:/usr/bin:/bin",
-            "HOME": str(folder),
-            "LANG": "C.UTF-8",
-            "PYTHON": python_for(system.user.name),
-            "PIP_NO_INDEX": "1",
-            "PIP_FIND_LINKS": str(wheels),
-        }
-        self._terminals: list[Terminal] = []
-
-    @property
-    def programs(self) -> Path:
-        return self.folder / ".local" / "share" / "farhandd-program"
-
-    def line(self, line: str) -> Terminal:
-        """Type a line into a shell here."""
-        self._terminals.append(
-            Terminal(line, user=self.user, folder=self.folder, environ=self._environ)
-        )
-        return self._terminals[-1]
-
-    def enrols(self, terminal: Terminal, code: str) -> str:
-        """Answer what is asked, compare the words, confirm them; return the machine's name."""
-        terminal.waits_for("Enrolment code")
-        terminal.types(f"{code}\n")
-        return self.confirms(terminal)
-
-    def confirms(self, terminal: Terminal) -> str:
-        def asks() -> bool:  # not where the machine's own file says it already
-            return "Type yes" in terminal.shown or "Six words" in terminal.shown
-
-        until("it asks for trust, or goes on", asks)
-        if "Six words" not in terminal.shown:
-            terminal.types("yes\n")
-        words = terminal.waits_for("Six words").partition(": ")[2].strip()
-        (pending,) = [one for one in self.machines() if one["status"] == "pending"]
-        assert " ".join(pending["words"]) == words
-        done = self.system.farhand("machines", "confirm", pending["name"], "--words", words)
-        assert done.status == 0, done.err
-        return str(pending["name"])
-
-    def machines(self) -> list[dict[str, object]]:
-        return list(self.system.farhand("machines", "list", "--json").json()["items"])
-
-    def presence(self, name: str) -> str:
-        return str(self.system.farhand("machines", "show", name, "--json").json()["presence"])
-
-    def code(self) -> dict[str, str]:
-        return dict(self.system.farhand("machines", "add", "--json").json())
-
-    def close(self) -> None:
-        for terminal in self._terminals:
-            terminal.close()
 
 
 @pytest.fixture(scope="module")
 def computer(system: System, url: str, e2e_folder: Path, wheelhouse: Path) -> Iterator[Computer]:
     if shutil.which("curl") is None:
         pytest.skip("curl is not installed, and the line is for it")
-    wheels = e2e_folder / "dependencies"
-    if not wheels.exists():
-        wheels.mkdir()
-        for wheel in wheelhouse.glob("*.whl"):
-            if wheel.name.lower().startswith(NEEDED):
-                shutil.copy(wheel, wheels)
+    wheels = dependencies_in(e2e_folder, wheelhouse)
     folder = e2e_folder / f"a computer of {system.user.name}"
     folder.mkdir(mode=0o700)
     os.chown(folder, system.user.uid, system.user.gid)
@@ -313,6 +180,80 @@ def test_a_revoked_machine_is_enrolled_anew_by_the_same_line(
     terminal.ended()
 
 
+def once(computer: Computer) -> None:
+    """Try what is the same for every account with an ordinary one."""
+    if os.getuid() == 0 and computer.user.uid == 0:
+        pytest.skip("it is the same for every account, and tried with an ordinary one")
+
+
+def test_a_command_lives_through_an_update_to_a_signed_release(
+    computer: Computer, added: tuple[Terminal, str], e2e_folder: Path, wheelhouse: Path
+) -> None:
+    # https://github.com/gravitational/teleport/issues/44482
+    once(computer)
+    signer, system = Signer.make(), computer.system
+    farhandd = f"'{computer.programs}/current/bin/farhandd'"
+    home = computer.folder / ".local" / "share" / "farhandd"
+    name = json.loads((home / "identity.json").read_text())["machine_name"]
+    # As a build with a release key has it.
+    (keys,) = computer.programs.glob("current/lib/*/site-packages/farhand_daemon/update/*.txt")
+    keys.write_text(f"{signer.public.text}\n")
+    text = (home / "machine.toml").read_text()
+    (home / "machine.toml").write_text(f"{text}update_probation_s = 4\n")
+    (dist,) = system.bin.parent.glob("lib/*/site-packages/farhand_control_plane/_dist")
+    folder = carry(dist, dependencies_in(e2e_folder, wheelhouse), signer)
+
+    def shown() -> dict[str, object]:
+        return dict(system.farhand("machines", "show", name, "--json").json())
+
+    try:
+        daemon = computer.line(f"{farhandd} run")
+        until("it is online", lambda: computer.presence(name) == "online")
+        go = computer.folder / "go"
+        command = f"while [ ! -e '{go}' ]; do sleep 0.1; done; echo alive"
+        waiting = system.start("farhand", "exec", "--shell", name, "--", command)
+        until("it runs", lambda: shown()["running"] == 1)
+        updating = computer.line(f"{farhandd} update")
+        updating.waits_for(f"The daemon changes to {NEW} now; running commands go on")
+        until("it has passed", lambda: (computer.programs / "previous").exists())
+        until("the new version is there", lambda: shown()["daemon_version"] == NEW)
+        until("it is online", lambda: computer.presence(name) == "online")
+        go.touch()
+        assert waiting.ended() == 0, waiting.text
+        assert waiting.out == ["alive"]
+        assert daemon.process.poll() is None  # the same process on the same terminal
+        daemon.types("\x03")
+        daemon.ended()
+        until("it is offline", lambda: computer.presence(name) == "offline")
+    finally:
+        shutil.rmtree(folder.parent)
+        (home / "machine.toml").write_text(text)
+
+
+def test_a_machine_whose_words_differ_is_enrolled_anew_by_the_next_line(
+    computer: Computer, added: tuple[Terminal, str]
+) -> None:
+    once(computer)
+    made = computer.code()
+    terminal = computer.line(f"{made['install_line']} -s -- --home 'a refused home'")
+    terminal.waits_for("Enrolment code")
+    terminal.types(f"{made['code']}\n")
+    terminal.waits_for("Type yes")
+    terminal.types("yes\n")
+    terminal.waits_for("Six words")
+    (pending,) = [one for one in computer.machines() if one["status"] == "pending"]
+    done = computer.system.farhand("machines", "revoke", str(pending["name"]), stdin=b"yes\n")
+    assert done.status == 0, done.err
+    assert terminal.ended() != 0 or "was refused or revoked" in terminal.shown
+    made = computer.code()
+    again = computer.line(f"{made['install_line']} -s -- --home 'a refused home'")
+    again.waits_for("it is enrolled anew")
+    name = computer.enrols(again, made["code"])
+    until("it is online", lambda: computer.presence(name) == "online")
+    again.types("\x03")
+    again.ended()
+
+
 def test_where_systemd_runs_a_service_is_made_and_the_line_ends(
     computer: Computer, added: tuple[Terminal, str]
 ) -> None:
@@ -352,9 +293,10 @@ def test_uninstall_asks_and_leaves_nothing_of_the_last_machine(computer: Compute
         return terminal
 
     default = computer.folder / ".local" / "share" / "farhandd"
-    another = computer.folder / "another home"
-    assert f"The program stays for {default}" in uninstall(another).shown
-    assert not another.exists()
+    refused = computer.folder / "a refused home"
+    for another in (computer.folder / "another home", *([refused] if refused.exists() else [])):
+        assert "The program stays for " in uninstall(another).shown
+        assert not another.exists()
     uninstall(default)
     left = [path for path in computer.folder.rglob("*") if "farhand" in path.name]
     assert left == []
