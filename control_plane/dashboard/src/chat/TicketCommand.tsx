@@ -56,6 +56,11 @@ export function TicketCommand({ command, isTitled, startsOpen }: TicketCommandPr
       </div>
       {command.waiting && <Waiting command={command} />}
       {command.error !== "" && <p className={classes["error"]}>{command.error}</p>}
+      {command.result?.notes.map((note) => (
+        <p key={note.code} className={classes["about"]}>
+          {note.text}
+        </p>
+      ))}
       {hasOutput && (
         <div id={outputId} className={classes["output"]}>
           {isOpen && (

@@ -76,6 +76,11 @@ export function CommandOutput(props: CommandOutputProps) {
           </Button>
         )}
       </div>
+      {store.hint !== null && (
+        <p className={classes["hint"]} role="status">
+          {store.hint}
+        </p>
+      )}
       <Footer store={store} />
     </div>
   );

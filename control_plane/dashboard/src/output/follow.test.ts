@@ -24,6 +24,9 @@ class FakeTaker implements Taker {
   omitted(stream: OutputStream, length: number): void {
     this.heard.push(`${stream} omitted ${length}`);
   }
+  waitsForInput(takesInput: boolean): void {
+    this.heard.push(takesInput ? "waits" : "waits, has none");
+  }
   connected(): void {}
 }
 
@@ -66,6 +69,19 @@ test("an output is read to its recorded end", async () => {
   ]);
   assert.equal(await done, true);
   assert.deepEqual(taker.heard, ["stdout out", "stderr err"]);
+});
+
+test("a hint that it waits for input is passed on, and other hints are left out", async () => {
+  const { taker, done } = following([
+    () => [
+      frame(FrameKind.STDOUT, "name? "),
+      frame(FrameKind.HINT, '{"hint": "waits_for_input", "takes_input": false}'),
+      frame(FrameKind.HINT, '{"hint": "of a later server"}'),
+      ...END,
+    ],
+  ]);
+  assert.equal(await done, true);
+  assert.deepEqual(taker.heard, ["stdout name? ", "waits, has none"]);
 });
 
 test("after a lost connection it goes on where it was, by bytes of each stream", async () => {

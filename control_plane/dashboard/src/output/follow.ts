@@ -11,6 +11,8 @@ export interface Taker {
   readonly taken: Record<OutputStream, number>;
   bytes(stream: OutputStream, bytes: Uint8Array): void;
   omitted(stream: OutputStream, length: number): void;
+  /** It writes nothing and seems to wait for somebody to type, until it writes again. */
+  waitsForInput(takesInput: boolean): void;
   /** The connection is there (again), or away. */
   connected(is: boolean): void;
 }
@@ -94,6 +96,12 @@ async function readOne(
               taker.taken[stream] = end;
               taker.omitted(stream, length);
             }
+            break;
+          }
+          case FrameKind.HINT: {
+            const hint = jsonOf(frame);
+            if (hint["hint"] === "waits_for_input")
+              taker.waitsForInput(hint["takes_input"] === true);
             break;
           }
           case FrameKind.COMMITTED:

@@ -14,6 +14,7 @@ export const FrameKind = {
   EXIT: 6, // JSON {result, committed}
   COMMITTED: 7, // empty: nothing follows
   ERROR: 8, // JSON {code, message}; nothing follows
+  HINT: 12, // JSON {hint, …}
 } as const;
 
 export interface Frame {

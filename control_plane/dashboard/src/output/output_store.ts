@@ -36,6 +36,8 @@ export class OutputStore implements Taker, SlotUser {
   isEndless = false;
   state: OutputState = "idle";
   error: string | null = null;
+  /** What the command seems to wait for. */
+  hint: string | null = null;
 
   readonly #decoders = { stdout: newDecoder(), stderr: newDecoder() };
   readonly #answer: FileAnswer | null;
@@ -115,7 +117,15 @@ export class OutputStore implements Taker, SlotUser {
   // What `follow` hands over
 
   bytes(stream: OutputStream, bytes: Uint8Array): void {
+    this.hint = null;
     this.#write(stream, this.#decoders[stream].decode(bytes, { stream: true }));
+    this.#changed();
+  }
+
+  waitsForInput(takesInput: boolean): void {
+    this.hint = takesInput
+      ? "It seems to wait for input."
+      : "It seems to wait for input; it has none.";
     this.#changed();
   }
 
@@ -190,6 +200,7 @@ export class OutputStore implements Taker, SlotUser {
 
   #finish(state: OutputState): void {
     this.#reading = null;
+    this.hint = null;
     slots.leave(this);
     this.#become(state);
   }

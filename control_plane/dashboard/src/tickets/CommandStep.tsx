@@ -54,6 +54,11 @@ export function CommandStep({ command, waits, initiallyOpen }: CommandStepProps)
         )}
       </p>
       {command.error !== "" && <p className={classes["error"]}>{command.error}</p>}
+      {command.result?.notes.map((note) => (
+        <p key={note.code} className={classes["about"]}>
+          {note.text}
+        </p>
+      ))}
       {hasOutput && (
         <>
           <UnstyledButton
