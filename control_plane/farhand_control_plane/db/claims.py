@@ -3,10 +3,9 @@
 A claim asks again whether the command may start, in the transaction that offers it.
 """
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
 from farhand_control_plane.db import events
 from farhand_control_plane.db.attempts import CommandRef
@@ -24,7 +23,7 @@ from farhand_control_plane.domain.mandate import scope_from_json
 from farhand_control_plane.domain.policy import NO_RULE, PolicyRules, parse_rules
 from farhand_control_plane.domain.words import MachineStatus, MemberRole, TicketOutcome
 from farhand_shared.command import AttemptState
-from farhand_shared.ids import AttemptId, CommandId, InstanceId, MachineId
+from farhand_shared.ids import AttemptId, CommandId, InstanceId
 from farhand_shared.link_events import Offer
 
 
@@ -146,77 +145,6 @@ async def expire_queued(tx: Tx, *, limit: int = 100) -> int:
     ]
     await announce(tx, expired)
     return len(expired)
-
-
-async def machines_with_work(connection: Tx, machine_ids: Collection[MachineId]) -> list[MachineId]:
-    """Return which of these machines have something queued or to be stopped."""
-    cursor = await connection.execute(
-        """
-        select distinct machine_id
-          from attempts
-         where machine_id = any(%s::uuid[]) and state in ('queued', 'stopping')
-        """,
-        (list(machine_ids),),
-    )
-    return [row["machine_id"] for row in await cursor.fetchall()]
-
-
-async def to_stop(
-    connection: Tx, link: HeldLink, known: Sequence[AttemptId]
-) -> list[tuple[AttemptId, str]]:
-    """Return (attempt, reason) of the machine's attempts that are stopping, except ``known``."""
-    cursor = await connection.execute(
-        """
-        select attempt_id, coalesce(stop_reason, 'cancel') as reason
-          from attempts
-         where instance_id = %s and machine_id = %s and state = 'stopping'
-           and attempt_id <> all(%s::uuid[])
-        """,
-        (link.instance_id, link.machine_id, list(known)),
-    )
-    return [(row["attempt_id"], row["reason"]) for row in await cursor.fetchall()]
-
-
-# A machine remembers for 30 days that an attempt was its own; later it would take the wish to end
-# it for one that came before the offer.
-_LEFTOVER_DAYS: Final = 28
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leftover:
-    """A lost or indeterminate attempt that somebody wants ended."""
-
-    attempt_id: AttemptId
-    reason: str
-    result_hash: bytes | None  # of the machine's word that it is indeterminate
-
-
-async def leftovers(
-    connection: Tx, link: HeldLink, attempt_ids: Sequence[AttemptId] | None
-) -> list[Leftover]:
-    """Return those of these attempts that are over provisionally and are to be ended.
-
-    None: of all that the machine ever had.
-    """
-    cursor = await connection.execute(
-        """
-        select attempt_id, stop_reason as reason, result_hash
-          from attempts
-         where instance_id = %s and machine_id = %s
-           and (%s or attempt_id = any(%s::uuid[]))
-           and state in ('lost', 'indeterminate') and reason is distinct from 'revoked'
-           and stop_reason is not null and ended_at > farhand_now() - make_interval(days => %s)
-         order by attempt_id
-        """,
-        (
-            link.instance_id,
-            link.machine_id,
-            attempt_ids is None,
-            list(attempt_ids or ()),
-            _LEFTOVER_DAYS,
-        ),
-    )
-    return [Leftover(**row) for row in await cursor.fetchall()]
 
 
 _EXPIRED = Refusal(

@@ -5,16 +5,17 @@ One look at a machine's queue runs at a time; who wants another meanwhile only l
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from psycopg.errors import DeadlockDetected
 
-from farhand_control_plane.db import attempts, claims, open_attempts
+from farhand_control_plane.db import attempts, claims, open_attempts, waiting
 from farhand_control_plane.db.claims import Claimed
 from farhand_control_plane.db.command_end import announce
 from farhand_control_plane.db.listen import COMMANDS, Listener
 from farhand_control_plane.db.pool import Database
+from farhand_control_plane.machines.attempt_run import AttemptRun
 from farhand_control_plane.machines.hub import Hub
 from farhand_control_plane.machines.machine_link import MachineLink
 from farhand_control_plane.machines.news import AttemptNews
@@ -69,8 +70,8 @@ class Dispatcher:
         if not held:
             return
         async with self._database.autocommit() as connection:
-            waiting = await claims.machines_with_work(connection, held)
-        for machine_id in waiting:
+            with_work = await waiting.machines_with_work(connection, held)
+        for machine_id in with_work:
             if (link := self._hub.link(machine_id)) is not None:
                 self.kick(link)
 
@@ -90,8 +91,10 @@ class Dispatcher:
             while link.look_again and link.is_open:
                 link.look_again = False
                 try:
-                    await self._send_cancels(link)
-                    await self._claim_all(link)
+                    if await self._end_what_is_to_end(link):
+                        await self._claim_all(link)
+                    else:
+                        link.has_backlog = False
                 except (Unavailable, DeadlockDetected) as error:
                     _log.warning("cannot look at the queue of %s: %s", link.name, error)
                     await asyncio.sleep(RETRY_S)  # back-off
@@ -99,24 +102,26 @@ class Dispatcher:
         finally:
             link.dispatching = False
 
-    async def _send_cancels(self, link: MachineLink) -> None:
+    async def _end_what_is_to_end(self, link: MachineLink) -> bool:
+        """Tell the machine what it is to end; return whether something is queued for it."""
         sent = [attempt_id for attempt_id, run in link.runs.items() if run.stop_sent]
-        async with self._database.autocommit() as connection:
-            stopping = await claims.to_stop(connection, link.held, sent)
-        for attempt_id, reason in stopping:
+        asked, link.leftovers = link.leftovers, set()
+        try:
+            async with self._database.autocommit() as connection:
+                found = await waiting.for_link(
+                    connection,
+                    link.held,
+                    stops_sent=sent,
+                    leftovers=None if asked is None else list(asked),
+                )
+        except BaseException:
+            link.leftovers = None  # all of them at the next look
+            raise
+        for attempt_id, reason in found.stops:
             link.cancel(attempt_id, reason)
-        if link.leftovers is None or link.leftovers:
-            asked, link.leftovers = link.leftovers, set()
-            try:
-                async with self._database.autocommit() as connection:
-                    found = await claims.leftovers(
-                        connection, link.held, None if asked is None else list(asked)
-                    )
-            except BaseException:
-                link.leftovers = None  # all of them at the next look
-                raise
-            for leftover in found:
-                link.end_leftover(leftover.attempt_id, leftover.reason, leftover.result_hash)
+        for leftover in found.leftovers:
+            link.end_leftover(leftover.attempt_id, leftover.reason, leftover.result_hash)
+        return found.queued
 
     async def _claim_all(self, link: MachineLink) -> None:
         while link.is_open:
@@ -138,37 +143,28 @@ class Dispatcher:
         Nothing of an older stream can be written any more: the epoch was taken before.
         """
         hello = link.hello
-        async with self._database.transaction() as tx:
+        async with self._database.autocommit() as connection:
             held = await open_attempts.of_machine(
-                tx, link.held, [live.attempt_id for live in hello.live]
+                connection, link.held, [live.attempt_id for live in hello.live]
             )
-            runs = {
-                attempt.ref.attempt_id: link.hold_run(
-                    attempt.ref,
-                    stdout_stored=attempt.view.stdout_stored,
-                    stderr_stored=attempt.view.stderr_stored,
-                )
-                for attempt in held
-            }
-            views = [
-                open_attempts.resuming_at(
-                    attempt.view, *link.resume_offsets(runs[attempt.ref.attempt_id])
-                )
-                for attempt in held
-            ]
-            outcomes = reconcile(views, hello)
-            lost = [
-                await attempts.lose(
-                    tx,
-                    link.held,
-                    link.name,
-                    runs[AttemptId(outcome.attempt_id)].ref,
-                    outcome.reason,
-                )
-                for outcome in outcomes
-                if isinstance(outcome, Indeterminate)
-            ]
-            await announce(tx, [end for end in lost if end is not None])
+        runs = {
+            attempt.ref.attempt_id: link.hold_run(
+                attempt.ref,
+                stdout_stored=attempt.view.stdout_stored,
+                stderr_stored=attempt.view.stderr_stored,
+            )
+            for attempt in held
+        }
+        views = [
+            open_attempts.resuming_at(
+                attempt.view, *link.resume_offsets(runs[attempt.ref.attempt_id])
+            )
+            for attempt in held
+        ]
+        outcomes = reconcile(views, hello)
+        unknown = [outcome for outcome in outcomes if isinstance(outcome, Indeterminate)]
+        if unknown:
+            await self._lose(link, unknown, runs)
         link.session.welcome(
             server_time_ms=server_time_ms,
             stream_epoch=link.held.epoch,
@@ -185,6 +181,26 @@ class Dispatcher:
         for outcome in outcomes:
             if isinstance(outcome, Reoffer):
                 await self._offer_again(link, outcome)
+
+    async def _lose(
+        self,
+        link: MachineLink,
+        outcomes: Sequence[Indeterminate],
+        runs: Mapping[AttemptId, AttemptRun],
+    ) -> None:
+        """Record that nobody can know what became of these, and tell who waits for them."""
+        async with self._database.transaction() as tx:
+            lost = [
+                await attempts.lose(
+                    tx,
+                    link.held,
+                    link.name,
+                    runs[AttemptId(outcome.attempt_id)].ref,
+                    outcome.reason,
+                )
+                for outcome in outcomes
+            ]
+            await announce(tx, [end for end in lost if end is not None])
 
     def _keep_live(
         self,
