@@ -1,6 +1,7 @@
 """Clocks that disagree: what is near works, what is far is said with how much it is off."""
 
 import json
+import re
 
 import pytest
 
@@ -22,20 +23,17 @@ async def test_up_to_five_minutes_off_a_machine_enrols_and_links(
         assert (await plane.run(machine_id, b"true")).result is not None
 
 
-@pytest.mark.parametrize(("ahead_s", "says"), [(7200, "ahead"), (-540, "behind")])
-async def test_farther_off_the_link_says_by_how_much(
-    farhandd: Farhandd, ahead_s: int, says: str
-) -> None:
-    async with fake_control_plane(clock_ahead_s=-ahead_s) as plane:
+async def test_farther_off_the_link_says_by_how_much(farhandd: Farhandd) -> None:
+    async with fake_control_plane(clock_ahead_s=-7200) as plane:
         await farhandd.enrol(plane)
         daemon = await farhandd.start("run")
         await eventually(lambda: bool(farhandd.status()["reason"]))
         status = farhandd.status()
         assert status["bye"] == "clock_skew"
         assert status["state"] == "offline", "it goes on trying: a clock can be set"
-        assert says in status["reason"]
-        off_s = int("".join(c for c in status["reason"].partition(" s ")[0] if c.isdecimal()))
-        assert abs(off_s - abs(ahead_s)) < 30
+        said = re.match(r"this machine's clock is ([0-9,]+) s ahead of", status["reason"])
+        assert said is not None, status["reason"]
+        assert abs(int(said[1].replace(",", "")) - 7200) < 30
         checks = json.loads((await farhandd.call("doctor", "--json")).stdout)["items"]
         (clock,) = [item for item in checks if item["check"] == "clock"]
         assert not clock["ok"]
