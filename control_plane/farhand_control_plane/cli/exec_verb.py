@@ -123,6 +123,8 @@ class _Run:
                 self._follow()
             except Interrupted as interruption:
                 self._interrupted_by = interruption.number
+                if interruption.number == signal.SIGHUP:
+                    _discard_output()  # the terminal has gone
                 self._give_up()
             except Left as left:
                 if not left.ends:

@@ -68,9 +68,10 @@ class InputBuffer:
         "writer",
     )
 
-    def __init__(self, offset: int, *, now: float) -> None:
-        """``offset``: how much of it the machine has already."""
-        self.start = self.received = self.taken = offset
+    def __init__(self, offset: int, *, taken: int, now: float) -> None:
+        """``offset``: how much of it the machine has; ``taken``: how much of that the command."""
+        self.start = self.received = offset
+        self.taken = taken
         self.ended = False  # nothing follows ``received``
         self.closed = False  # the command takes no more
         self.writer: Writer | None = None

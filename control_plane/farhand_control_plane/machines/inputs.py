@@ -37,7 +37,7 @@ from farhand_shared.limits import INPUT_WINDOW_BYTES, KIB
 PIECE_BYTES: Final = 256 * KIB  # what is best sent at once: a quarter of the window
 WAIT_S: Final = 10.0  # a call that waits for room, or for the machine, is answered after it
 LOOK_S: Final = 1.0  # the net under lost notifications, while no link has the attempt
-_KEPT_S: Final = 900.0  # a buffer that nobody writes to any more
+_KEPT_S: Final = 900.0  # a buffer of an attempt whose link is gone, after its writer's last word
 _KNOWN: Final = 4096
 
 
@@ -191,8 +191,8 @@ class Inputs:
             return _over(request, buffer)
         if buffer is None:
             self._drop_unused()
-            buffer = InputBuffer(position.sent, now=time.monotonic())
-            buffer.take(position.taken, closed=position.closed)
+            buffer = InputBuffer(position.sent, taken=position.taken, now=time.monotonic())
+            buffer.closed = position.closed
             self._buffers[attempt_id] = buffer
         elif position.sent < buffer.start:
             buffer.rewind(position.sent)
@@ -236,7 +236,7 @@ class Inputs:
     def _drop_unused(self) -> None:
         before = time.monotonic() - _KEPT_S
         for attempt_id, buffer in list(self._buffers.items()):
-            if buffer.used_at < before:
+            if buffer.used_at < before and self._hub.run(attempt_id) is None:
                 del self._buffers[attempt_id]
 
     async def _look_up(self, request: InputRequest) -> _Known | InputState:
