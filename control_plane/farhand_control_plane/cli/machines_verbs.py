@@ -100,6 +100,15 @@ def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
     ]
     if one["words"]:
         lines.append(("six words", " ".join(one["words"])))
+    if one["status"] == "quarantined":
+        lines.append(("why", "two computers used its identity, as after copying a disk"))
+        lines.append(
+            (
+                "way back",
+                "farhand machines add --wait here and farhandd enroll --rejoin there: first on the "
+                f"computer that stays {one['name']}, then on the other, a machine of its own then",
+            )
+        )
     lines += [("label", label_text(*pair)) for pair in sorted(one["labels"].items())]
     lines += [
         ("fact", f"{name}: {fact}")

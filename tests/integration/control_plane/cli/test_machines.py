@@ -59,3 +59,12 @@ async def test_a_renamed_machine_is_found_by_its_new_name_only(desk: Desk) -> No
     assert (await desk.run("exec", "crate", "--", "work")).out == "ran\n"
     gone = await desk.run("exec", "box", "--", "work")
     assert "no machine has this name" in gone.err
+
+
+async def test_a_quarantined_machine_shows_its_way_back(desk: Desk) -> None:
+    await desk.lab.sql("update machines set status = 'quarantined'")
+    shown = (await desk.run("machines", "show", "box")).out
+    assert "two computers used its identity" in shown
+    assert "farhandd enroll --rejoin there: first on the computer that stays box" in shown
+    refused = await desk.run("exec", "box", "--", "work")
+    assert "farhandd enroll --rejoin" in refused.err
