@@ -66,6 +66,10 @@ def _enroll(home: Home, options: argparse.Namespace) -> int:
 
 
 def _run(home: Home, options: argparse.Namespace) -> int:
+    from farhand_daemon.pid_one import stay_as_init
+
+    if (status_of_daemon := stay_as_init()) is not None:
+        return status_of_daemon
     from farhand_daemon.identity import load_identity, with_addresses
     from farhand_daemon.machine_file import load_machine_file
     from farhand_daemon.status import HomeLock
