@@ -91,6 +91,12 @@ def machine(sitting: Sitting, name: str) -> Locator:
     return sitting.page.get_by_role("article", name=name, exact=True)
 
 
+def more(sitting: Sitting, name: str, choice: str) -> None:
+    """Choose from a machine's menu."""
+    machine(sitting, name).get_by_role("button", name=f"More for {name}").click()
+    sitting.page.get_by_role("menuitem", name=choice).click()
+
+
 def output(sitting: Sitting) -> Locator:
     """The newest command's output on the page."""
     return sitting.page.get_by_role("log", name=re.compile("^Output of")).last
@@ -466,10 +472,49 @@ def test_a_link_signs_in_once_and_then_says_what_to_do(
         context.close()
 
 
+def test_a_machine_is_paused_named_and_labelled_in_its_card(
+    sitting: Sitting, second: System
+) -> None:
+    sitting.go("Machines")
+    machine(sitting, SECOND).get_by_role("button", name=f"Pause {SECOND}").click()
+    expect(machine(sitting, SECOND)).to_contain_text("Paused")
+    sitting.go("Chat")
+    sitting.say(f"run echo resumed-$((1 + 1)) on {SECOND}")
+    expect(card(sitting, "echo resumed-")).to_contain_text(f"Waiting for {SECOND}")
+    sitting.go("Machines")
+    expect(machine(sitting, SECOND)).to_contain_text(f"waiting for {SECOND} to be resumed, until")
+    machine(sitting, SECOND).get_by_role("button", name=f"Resume {SECOND}").click()
+    expect(machine(sitting, SECOND)).to_contain_text("Online")
+
+    more(sitting, SECOND, "Labels")
+    labels = sitting.page.get_by_role("textbox", name="Labels")
+    labels.fill("quiet\nteam=page")
+    sitting.page.get_by_role("button", name="Save").click()
+    expect(machine(sitting, SECOND)).to_contain_text("quiet, team=page")
+    more(sitting, SECOND, "Labels")
+    labels.fill("-nonsense")
+    sitting.page.get_by_role("button", name="Save").click()
+    dialog = sitting.page.get_by_role("dialog")
+    expect(dialog).to_contain_text("Cannot use label '-nonsense'")
+    assert all("400" in fault for fault in sitting.faults)  # that one request was refused
+    sitting.faults.clear()
+    labels.fill("team=page")
+    sitting.page.get_by_role("button", name="Save").click()
+    expect(machine(sitting, SECOND)).not_to_contain_text("quiet")
+
+    for before, after in ((SECOND, "renamed"), ("renamed", SECOND)):
+        more(sitting, before, "Rename")
+        sitting.page.get_by_role("textbox", name="Name").fill(after)
+        sitting.page.get_by_role("button", name="Save").click()
+        expect(machine(sitting, after)).to_be_visible()
+    sitting.go("Chat")
+    expect(output(sitting)).to_contain_text("resumed-2")
+
+
 def test_a_machine_that_is_revoked_leaves_the_page(sitting: Sitting, second: System) -> None:
     """The last test: nothing can run on that machine any more."""
     sitting.go("Machines")
-    machine(sitting, SECOND).get_by_role("button", name="Revoke").click()
+    more(sitting, SECOND, "Revoke")
     sitting.page.get_by_role("dialog").get_by_role("button", name=f"Revoke {SECOND}").click()
     expect(machine(sitting, SECOND)).to_have_count(0)
     until(

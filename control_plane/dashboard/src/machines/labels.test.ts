@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { labelChanges, labelLines } from "./labels.ts";
 
-const BEFORE = { build: "", team: "infra", where: "the attic = cold" };
+const BEFORE = { team: "infra", build: "", where: "the attic = cold" };
 
 test("labels are lines, and lines that were not touched change nothing", () => {
   const lines = labelLines(BEFORE);

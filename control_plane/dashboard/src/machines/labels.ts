@@ -2,9 +2,11 @@
 
 export type Labels = Readonly<Record<string, string>>;
 
-/** Returns the lines that say these labels. */
+/** Returns the lines that say these labels, in order. */
 export function labelLines(labels: Labels): string[] {
-  return Object.entries(labels).map(([name, value]) => (value === "" ? name : `${name}=${value}`));
+  return Object.entries(labels)
+    .map(([name, value]) => (value === "" ? name : `${name}=${value}`))
+    .sort();
 }
 
 /** Returns what turns `before` into what the text says; the last line of a name wins. */
