@@ -46,8 +46,8 @@ class Rhythm:
 
     look_s: float = 5.0  # tickets that closed, lifetimes that are over
     list_s: float = 30.0  # what is there that should not be, and the other way round
-    lease_s: float = 30.0
-    renew_s: float = 5.0  # also how late it is seen that what is being made is not wanted
+    lease_s: float = 15.0
+    renew_s: float = 4.0  # also how late it is seen that what is being made is not wanted
 
 
 class Provisioning:
