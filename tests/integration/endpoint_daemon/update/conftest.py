@@ -12,8 +12,13 @@ from tests.fakes.fake_control_plane import FakeControlPlane, FakeMachine
 from tests.fakes.installed_program import InstalledProgram
 from tests.integration.endpoint_daemon.conftest import Farhandd
 
-MACHINE_FILE = 'trust_level = "trusted"\nupdate_probation_s = 4\n'
-SHORT = 'trust_level = "trusted"\nupdate_probation_s = 2\n'  # for what is to fail
+
+def machine_file(*, probation_s: int) -> str:
+    """Return a machine file. What is to pass needs time on a busy computer, what fails does not."""
+    return f'trust_level = "trusted"\nupdate_probation_s = {probation_s}\n'
+
+
+PASSES_S = 8
 
 
 @dataclass
@@ -70,7 +75,7 @@ async def machine(
 ) -> AsyncIterator[Machine]:
     program = InstalledProgram.make(tmp_path / "data")
     machine_id = await farhandd.enrol(plane)
-    farhandd.narrow(MACHINE_FILE)
+    farhandd.narrow(machine_file(probation_s=PASSES_S))
     machine = Machine(plane, program, farhandd.home, machine_id, farhandd)
     yield machine
     for process in machine.processes:

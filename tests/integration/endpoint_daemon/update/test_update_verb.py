@@ -11,7 +11,7 @@ import pytest
 from tests.fakes.carried_release import Signer, carry
 from tests.fakes.installed_program import InstalledProgram, trusting
 from tests.integration.endpoint_daemon.conftest import Ended
-from tests.integration.endpoint_daemon.update.conftest import MACHINE_FILE, Machine
+from tests.integration.endpoint_daemon.update.conftest import PASSES_S, Machine, machine_file
 
 
 @dataclass(kw_only=True)
@@ -78,8 +78,7 @@ async def test_a_signed_release_is_installed_and_changed_to_and_the_way_back_is_
     await machine.connects("0.2.0")
     assert not (machine.program.folder / "installing").exists()
     assert "version      0.2.0; " in await machine.said("status")
-    said = await machine.said("update", "--rollback")
-    assert "The daemon changes to 0.1.0 now" in said
+    assert "The daemon changes to 0.1.0 now" in await machine.said("update", "--rollback")
     await machine.connects("0.1.0")
 
 
@@ -92,6 +91,7 @@ async def test_a_release_that_fails_is_told_and_tried_again_only_when_it_is_name
     await machine.connects("0.1.0")
     await machine.said("update")
     slot = release.wheel.sha256[:16]
+    machine.farhandd.narrow(machine_file(probation_s=60))
     await machine.comes_to(lambda: machine.program.state.bad_version(slot) is not None)
     await machine.connects("0.1.0")
     assert "0.2.0 failed here on " in await machine.said("status")
@@ -135,10 +135,11 @@ async def test_what_was_signed_must_be_what_it_says_it_is(machine: Trusting) -> 
 
 async def test_off_and_not_now_are_obeyed_and_said(machine: Trusting) -> None:
     carry(machine.plane.pages, machine.signer, "0.2.0")
-    machine.farhandd.narrow(MACHINE_FILE + "# mine\n")
+    before = machine_file(probation_s=PASSES_S) + "# mine\n"
+    machine.farhandd.narrow(before)
     await machine.said("update", "--off")
     text = (machine.home / "machine.toml").read_text()
-    assert text == MACHINE_FILE + '# mine\nupdate = "off"\n'
+    assert text == before + 'update = "off"\n'
     assert "updates are off on this machine" in await machine.said("update")
     assert "machine's file says off" in await machine.said("status")
     assert "of beta are installed" in await machine.said("update", "--channel", "beta")
