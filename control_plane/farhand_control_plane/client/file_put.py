@@ -131,12 +131,9 @@ def _place(
 
 def _explained(refused: FileRefused, path: bytes) -> FarhandError:
     """Return the machine's no in the words of who sent the file."""
-    name = os.fsdecode(path)
     match refused.code:
         case FileErrorCode.EXISTS:
             return _exists(path)
-        case FileErrorCode.BAD_CONTENT:
-            return Conflict(f"cannot put {name}: it changed here while it was sent; try again")
         case FileErrorCode.BUSY:
             return Conflict(f"{refused}; if nobody is at it any more, --take ends that one")
         case _:

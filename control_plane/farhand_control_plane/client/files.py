@@ -97,6 +97,7 @@ class Files:
                 for frame in frames:
                     if feed is not None and frame.kind is FrameKind.ACCEPTED:
                         feed(frame.json()["attempt_id"])
+                        feed = None  # every connection begins with this frame
                     if (answer := asked.hear(frame)) is not None:
                         return answer
         except BaseException:

@@ -137,7 +137,6 @@ def test_another_put_is_ended_only_on_purpose(source: Path) -> None:
     ("code", "said"),
     [
         ("exists", "replace it with --overwrite"),
-        ("bad_content", "it changed here while it was sent"),
         ("disk_full", "disk_full"),
     ],
 )
