@@ -133,11 +133,11 @@ def test_a_large_input_arrives_byte_for_byte_and_nothing_grows(system: Stage) ->
 
 
 def test_a_command_that_does_not_read_holds_its_writer(system: Stage) -> None:
-    running = start(system, "--stdin", script="sleep 3; wc -c")
+    running = start(system, "--stdin", script="sleep 2; wc -c")
     assert running.stdin is not None
     os.set_blocking(running.stdin.fileno(), False)
     taken = 0
-    while select.select([], [running.stdin], [], 1.0)[1]:
+    while select.select([], [running.stdin], [], 0.7)[1]:
         with contextlib.suppress(BlockingIOError):
             taken += os.write(running.stdin.fileno(), PIECE)
     assert 1 << 20 < taken < 8 << 20
@@ -196,7 +196,7 @@ class Feed:
 
 def test_input_goes_on_over_a_cut_link(system: Stage) -> None:
     feed = Feed(system)
-    for _ in range(4):
+    for _ in range(2):  # more would wait longer and longer before they dial again
         feed.give(20)
         system.link.cut()
         feed.give(20)

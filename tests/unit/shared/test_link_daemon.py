@@ -25,7 +25,6 @@ from farhand_shared.link_events import (
     Decision,
     DownEvent,
     Drain,
-    Facts,
     Gone,
     Hello,
     LiveAttempt,
@@ -46,37 +45,11 @@ from farhand_shared.link_events import (
     Verdict,
     Welcome,
 )
+from tests.fakes.hellos import a_hello
 
 DIGEST = b"d" * 32
 OUT, ERR = Stream.STDOUT, Stream.STDERR
 BYE = Bye(code="paused", message="", retry=True)
-
-
-def a_hello() -> Hello:
-    return Hello(
-        daemon_instance_id="i",
-        boot_id="b",
-        journal_id="j",
-        journal_counter=0,
-        local_time_ms=0,
-        capability=1,
-        daemon_version="0",
-        trust_level="trusted",
-        chosen_by="typed",
-        allow_inferred=False,
-        concurrency=0,
-        facts=Facts(
-            hostname="h",
-            os="linux",
-            os_version="",
-            arch="",
-            user="",
-            home=b"",
-            cpus=1,
-            memory_bytes=1,
-            time_zone="UTC",
-        ),
-    )
 
 
 def a_welcome(*stored: StoredOutput, epoch: int = 1) -> Welcome:

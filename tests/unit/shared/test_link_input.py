@@ -9,7 +9,6 @@ from farhand_shared.link_actions import InputTaken, ResizeTerminal, TakeInput
 from farhand_shared.link_daemon import DaemonLink
 from farhand_shared.link_events import (
     DownEvent,
-    Facts,
     Hello,
     Input,
     InputAck,
@@ -24,8 +23,8 @@ from farhand_shared.link_events import (
 )
 from farhand_shared.link_replica import ReplicaLink
 from farhand_shared.reconcile import AttemptView, reconcile
+from tests.fakes.hellos import NOW_MS, a_hello
 
-NOW_MS = 1_800_000_000_000
 DIGEST = b"d" * 32
 STARTED = Started(attempt_id="a", pid=1, started_at_ms=0, boot_id="b")
 RESULT = Result(
@@ -33,34 +32,6 @@ RESULT = Result(
     result=CommandResult(reason=ExitReason.EXIT, exit_code=0),
     result_hash=b"h" * 32,
 )
-
-
-def a_hello(*live: LiveAttempt) -> Hello:
-    return Hello(
-        daemon_instance_id="i",
-        boot_id="b",
-        journal_id="j",
-        journal_counter=5,
-        local_time_ms=NOW_MS,
-        capability=3,
-        daemon_version="0",
-        trust_level="trusted",
-        chosen_by="typed",
-        allow_inferred=False,
-        concurrency=0,
-        facts=Facts(
-            hostname="h",
-            os="linux",
-            os_version="",
-            arch="",
-            user="",
-            home=b"",
-            cpus=1,
-            memory_bytes=1,
-            time_zone="UTC",
-        ),
-        live=live,
-    )
 
 
 def given(offset: int, data: bytes = b"", *, end: bool = False) -> Input:

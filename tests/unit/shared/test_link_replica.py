@@ -27,7 +27,6 @@ from farhand_shared.link_events import (
     Cancel,
     Decision,
     Drain,
-    Facts,
     Gone,
     Hello,
     LiveAttempt,
@@ -50,39 +49,10 @@ from farhand_shared.link_events import (
 )
 from farhand_shared.link_replica import ReplicaLink
 from farhand_shared.reconcile import AttemptView, reconcile
+from tests.fakes.hellos import NOW_MS, a_hello
 
-NOW_MS = 1_800_000_000_000
 DIGEST = b"d" * 32
 OUT, ERR = Stream.STDOUT, Stream.STDERR
-
-
-def a_hello(*live: LiveAttempt, **changes: Any) -> Hello:
-    hello = Hello(
-        daemon_instance_id="i",
-        boot_id="b",
-        journal_id="j",
-        journal_counter=5,
-        local_time_ms=NOW_MS,
-        capability=1,
-        daemon_version="0",
-        trust_level="trusted",
-        chosen_by="typed",
-        allow_inferred=False,
-        concurrency=0,
-        facts=Facts(
-            hostname="h",
-            os="linux",
-            os_version="",
-            arch="",
-            user="",
-            home=b"",
-            cpus=1,
-            memory_bytes=1,
-            time_zone="UTC",
-        ),
-        live=live,
-    )
-    return replace(hello, **changes)
 
 
 def a_view(state: AttemptState = AttemptState.STARTED, **changes: Any) -> AttemptView:
