@@ -1,13 +1,17 @@
 """What this computer could confine commands with: facts only, nothing is required yet."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Final
 
+from farhand_daemon import process_identity
 from farhand_daemon.doctor.check import Check, good
+from farhand_daemon.supervisor.cgroup import Group, group_name
+from farhand_daemon.supervisor.cgroup_base import usable_hierarchies
 
 _PROBE_S: Final = 5.0
 _APPARMOR: Final = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -27,6 +31,33 @@ def sandbox() -> Check:
     if sys.platform != "linux":
         return good("sandbox", "not looked at on this system")
     return good("sandbox", ", ".join((_bubblewrap(), *_kernel())))
+
+
+def limits(daemon: int | None) -> Check:
+    """Try what a command's limits can rest on where the daemon lives; `daemon` is its pid."""
+    if sys.platform != "linux" or daemon is None:
+        return good("limits", "not looked at: no daemon runs on a Linux here")
+    try:
+        own, mounts = (
+            Path(f"/proc/{daemon}/{name}").read_text() for name in ("cgroup", "mountinfo")
+        )
+    except OSError:
+        return good("limits", "not looked at: the daemon is another account's")
+    us = os.getpid()
+    group = Group.make(
+        group_name(us, process_identity.start_time(us) or 0), usable_hierarchies(own, mounts)
+    )
+    if group is None:
+        return good(
+            "limits",
+            "open files, and memory of each process alone; a service can limit whole commands "
+            "(farhandd service install)",
+        )
+    limited = group.limited()
+    group.remove()
+    names = ", ".join((*limited, "open files"))
+    kept = "" if limited else "; memory of each process alone (systemd before 254)"
+    return good("limits", f"{names}; commands have control groups{kept}")
 
 
 def _bubblewrap() -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from farhand_daemon.discovery import discover
 from farhand_daemon.doctor import local, network
 from farhand_daemon.doctor.check import Check, bad, good, split, tried
-from farhand_daemon.doctor.sandbox import sandbox
+from farhand_daemon.doctor.sandbox import limits, sandbox
 from farhand_daemon.identity import load_identity
 from farhand_daemon.paths import Home
 from farhand_daemon.status import read_status, running_pid
@@ -45,6 +45,7 @@ def _checks(home: Home) -> Iterator[Check]:
     daemons = local.environment_of(pid)
     yield local.login_environment(daemons)
     yield sandbox()
+    yield limits(pid)
     yield tried("service", lambda: local.service(home))
     last = read_status(home)
     yield local.versions(pid, last)

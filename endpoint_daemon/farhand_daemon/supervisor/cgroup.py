@@ -89,15 +89,18 @@ class Group:
         return []
 
     def kill(self) -> None:
-        """Kill everything in it, and let nothing be born in it meanwhile.
+        """Kill everything in it but us, and let nothing be born in it meanwhile.
 
-        The calling process must not be in it.
+        Who is in it spares itself: a supervisor that could not come out must not die of this.
         """
         self.limit_processes(0)
-        if any(_try(f"{folder}/cgroup.kill", "1") for folder, _ in self._folders):
+        us = os.getpid()
+        if us not in self.members() and any(
+            _try(f"{folder}/cgroup.kill", "1") for folder, _ in self._folders
+        ):
             return
         for _ in range(_KILLS):
-            members = self.members()
+            members = [pid for pid in self.members() if pid != us]
             for pid in members:
                 try:
                     os.kill(pid, signal.SIGKILL)
@@ -118,6 +121,20 @@ class Group:
                 _try(f"{folder}/memory.memsw.limit_in_bytes", str(limit_bytes))
                 return True
         return False
+
+    def limited(self) -> tuple[str, ...]:
+        """Give what can be limited for all that is in it together."""
+        names = (
+            ("memory", ("memory.max", "memory.limit_in_bytes")),
+            ("processes", ("pids.max",)),
+        )
+        return tuple(
+            what
+            for what, files in names
+            if any(
+                os.path.exists(f"{folder}/{name}") for folder, _ in self._folders for name in files
+            )
+        )
 
     def limit_processes(self, limit: int | None) -> bool:
         """Limit how many processes and threads can be in it; None: no limit again."""

@@ -35,7 +35,7 @@ async def test_a_healthy_machine_passes_every_check(
     assert _failed(ended) == {}, ended.stdout
     plain = await farhandd.call("doctor")
     lines = [line for line in plain.stdout.splitlines() if "environment" not in line]
-    assert sum(line.startswith("ok ") for line in lines) == 18
+    assert sum(line.startswith("ok ") for line in lines) == 19
 
 
 async def test_doctor_names_the_fault_and_the_fix(

@@ -11,6 +11,7 @@ from farhand_daemon.paths import Home
 from farhand_daemon.service import manager
 from farhand_daemon.service.manager import Host, manager_for, spec_for
 from farhand_daemon.status import DaemonStatus
+from farhand_daemon.supervisor.cgroup import Hierarchy
 from tests.fakes.fake_service_manager import FakeServiceManager
 
 
@@ -93,3 +94,16 @@ def test_a_program_of_the_manager_that_is_missing_or_broken_is_an_answer(tmp_pat
     assert manager.run_program("/nowhere/systemctl", environ=environ).status == 127
     (tmp_path / "folder").mkdir()
     assert manager.run_program(str(tmp_path / "folder"), environ=environ).status == 126
+
+
+def test_what_can_be_limited_is_told_for_where_the_daemon_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "no daemon runs" in sandbox.limits(None).result
+    monkeypatch.setattr(sandbox, "usable_hierarchies", lambda own, mounts: [])
+    assert "service install" in sandbox.limits(os.getpid()).result
+    base = str(tmp_path)
+    monkeypatch.setattr(sandbox, "usable_hierarchies", lambda own, mounts: [Hierarchy(base, base)])
+    assert sandbox.limits(os.getpid()).result.startswith("open files; commands have control groups")
+    assert not list(tmp_path.iterdir())
+    assert all(sandbox.limits(pid).ok for pid in (None, os.getpid(), 1 << 30))

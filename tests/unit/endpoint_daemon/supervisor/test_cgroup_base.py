@@ -176,10 +176,17 @@ def test_a_kill_forbids_births_first_and_uses_the_systems_own_where_there_is_one
     folder = tmp_path / group.name
     for name in ("pids.max", "cgroup.kill"):
         (folder / name).write_text("")
-    (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")  # would be a signal to ourselves
     group.kill()
     assert (folder / "pids.max").read_text() == "0"
     assert (folder / "cgroup.kill").read_text() == "1"
+
+
+def test_who_could_not_come_out_of_a_group_survives_its_kill(group: Group, tmp_path: Path) -> None:
+    folder = tmp_path / group.name
+    (folder / "cgroup.kill").write_text("")
+    (folder / "cgroup.procs").write_text(f"{os.getpid()}\n")
+    group.kill()
+    assert (folder / "cgroup.kill").read_text() == ""
 
 
 def test_a_group_that_cannot_be_made_everywhere_leaves_nothing(tmp_path: Path) -> None:
