@@ -125,6 +125,11 @@ class Lab:
         machine = FakeMachine(replica.root_pem)
         made = await self.code(name)
         await enrol(machine, f"127.0.0.1:{replica.enrol_port}", made.text)
+        await self.confirm(machine)
+        return machine
+
+    async def confirm(self, machine: FakeMachine) -> None:
+        """Say that its six words are the ones that it shows."""
         async with self.database.transaction() as tx:
             await enrolment.confirm(
                 tx,
@@ -133,7 +138,6 @@ class Lab:
                 MachineId(machine.machine_id),
                 machine.words,
             )
-        return machine
 
     @asynccontextmanager
     async def daemon(

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from farhand_control_plane.db import enrolment, links, machines
+from farhand_control_plane.db import links, machines
 from farhand_control_plane.db.links import HeldLink
 from farhand_control_plane.machines import sweeper
 from farhand_control_plane.machines.admission import Admission
@@ -63,14 +63,7 @@ async def test_a_machines_life_is_told_from_enrolment_to_revocation(lab):
 async def test_confirming_again_tells_nothing_again(lab):
     replica = await lab.replica()
     machine = await lab.machine(replica)
-    async with lab.database.transaction() as tx:
-        await enrolment.confirm(
-            tx,
-            lab.instance.instance_id,
-            lab.instance.owner_member_id,
-            MachineId(machine.machine_id),
-            machine.words,
-        )
+    await lab.confirm(machine)
     assert await told(lab) == ["enrolled", "confirmed"]
 
 

@@ -10,7 +10,7 @@ from farhand_control_plane.db import enrolment
 from farhand_proto.v1 import enroll_pb2
 from farhand_shared import pki
 from farhand_shared.enrolment_code import parse_code
-from farhand_shared.ids import MachineId, MemberId, new_id
+from farhand_shared.ids import MemberId, new_id
 from farhand_shared.version import CAPABILITY
 from farhand_shared.words import six_words
 from tests.fakes.fake_daemon import FakeDaemon, FakeMachine, call_enrol
@@ -56,17 +56,6 @@ async def rejoin(lab, replica, machine, *, code=None, signed_by=None):
     )
 
 
-async def confirm(lab, machine):
-    async with lab.database.transaction() as tx:
-        await enrolment.confirm(
-            tx,
-            lab.instance.instance_id,
-            lab.instance.owner_member_id,
-            MachineId(machine.machine_id),
-            machine.words,
-        )
-
-
 async def quarantined(lab, replica):
     machine = await lab.machine(replica, "laptop")
     await lab.sql("update machines set status = 'quarantined'")
@@ -80,7 +69,7 @@ async def test_the_first_copy_is_the_machine_again_under_another_key(lab):
     assert (back.machine_id, back.name) == (machine.machine_id, "laptop")
     (row,) = await lab.sql("select status, words from machines")
     assert (row["status"], tuple(row["words"])) == ("pending", back.words)
-    await confirm(lab, back)
+    await lab.confirm(back)
     async with lab.daemon(back, replica):
         seen = await lab.exec(replica, "laptop", "echo", "hi")
         assert seen.bytes_of() == b"hi\n"
@@ -100,8 +89,8 @@ async def test_a_later_copy_becomes_a_machine_of_its_own(lab):
     other = await rejoin(lab, replica, machine)
     assert other.machine_id != machine.machine_id == back.machine_id
     assert other.name == "copy"
-    await confirm(lab, back)
-    await confirm(lab, other)
+    await lab.confirm(back)
+    await lab.confirm(other)
     async with lab.daemon(back, replica), lab.daemon(other, replica):
         assert (await lab.exec(replica, "laptop", "echo", "1")).bytes_of() == b"1\n"
         assert (await lab.exec(replica, "copy", "echo", "2")).bytes_of() == b"2\n"
