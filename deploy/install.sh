@@ -176,8 +176,10 @@ pip_installs() {
     fi
     fetch requirements.lock "$work/requirements.lock" "$requirements_sha256"
     _host=${url#*://}
-    pip_install --no-deps --require-hashes -r "$work/requirements.lock" --retries 1 \
-        --index-url "$url/updates/index" --trusted-host "${_host%%/*}" ||
+    # Patience: the server fetches what it was not asked for before.
+    pip_install --no-deps --require-hashes -r "$work/requirements.lock" \
+        --retries 1 --timeout 120 --index-url "$url/updates/index" \
+        --trusted-host "${_host%%/*}" ||
         pip_install --no-deps --require-hashes -r "$work/requirements.lock" || return 1
     pip_install --no-deps --no-index "$work/$daemon_wheel"
 }

@@ -101,7 +101,8 @@ def _install(slot: Slot, work: Path, release: Release, server: ReleaseServer) ->
     pip += ["--disable-pip-version-check", "--no-warn-script-location", "--only-binary", ":all:"]
     needed = [*pip, "--no-deps", "--require-hashes", "-r", str(work / release.requirements.name)]
     host = urlsplit(server.url).hostname or ""
-    ours = ["--index-url", server.index, "--trusted-host", host]
+    # It fetches what it was not asked for before: patience.
+    ours = ["--index-url", server.index, "--trusted-host", host, "--timeout", "120"]
     if any(os.environ.get(name) for name in _OWN_INDEX):
         _run(needed, environ, "install the dependencies")
     else:

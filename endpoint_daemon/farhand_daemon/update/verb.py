@@ -90,7 +90,7 @@ def _wait(hours: int) -> None:
 
 def _set(home: Home, value: str) -> None:
     """Write one line of the machine file, as its owner would with an editor."""
-    path = home.machine_file
+    path = home.machine_file.resolve()  # a link to it stays one
     load_machine_file(path)  # a file with a fault is not ours to mend
     try:
         parse_machine_table({"trust_level": "off", "update": value})

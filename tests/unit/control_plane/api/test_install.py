@@ -28,6 +28,11 @@ def test_the_script_names_the_server_the_wheels_and_their_hashes(tmp_path: Path)
     assert f"daemon_sha256='{hashlib.sha256(b'daemon').hexdigest()}'" in script
     assert f"pip_sha256='{hashlib.sha256(b'pip').hexdigest()}'" in script
     assert "@URL@" not in script
+    # The locked dependencies are given where there is a lock.
+    assert "requirements_sha256=''" in script
+    (tmp_path / "dist" / "requirements.lock").write_bytes(b"lock")
+    script = Dist(tmp_path / "dist").offer().script("http://box")
+    assert f"requirements_sha256='{hashlib.sha256(b'lock').hexdigest()}'" in script
 
 
 @pytest.mark.parametrize("missing", ["install.sh", "pip-26.3-py3-none-any.whl", None])
