@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """How fast the session engine is: appends, steps and wake-ups, with an agent that does nothing.
 
-    .venv/bin/python scripts/bench/engine.py DSN [SESSIONS MESSAGES]
+    .venv/bin/python scripts/bench/engine.py DSN [--sessions N] [--messages N]
 
 The database must be an empty one that this script may fill. The cost of one ``select 1`` in the
 same run stands beside the figures, since absolute numbers depend on the machine.
 """
 
+import argparse
 import asyncio
 import statistics
 import sys
@@ -124,5 +125,9 @@ async def _until(question: Callable[[], bool]) -> None:
 
 
 if __name__ == "__main__":
-    numbers = [int(text) for text in sys.argv[2:]] or [500, 2000]
-    asyncio.run(main(sys.argv[1], *numbers))
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("dsn", help="of an empty database")
+    parser.add_argument("--sessions", type=int, default=500)
+    parser.add_argument("--messages", type=int, default=2000)
+    options = parser.parse_args()
+    asyncio.run(main(options.dsn, options.sessions, options.messages))

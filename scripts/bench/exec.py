@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What one direct command costs, end to end: round trip, where the time goes, commands per second.
 
-    .venv/bin/python scripts/bench/exec.py [--rounds N] [--seconds S] [--home FOLDER]
+    .venv/bin/python scripts/bench/exec.py [--rounds N] [--seconds S]
 
 Brings up the whole system in a fresh home (`farhand up`: Postgres, server, this machine's daemon),
 raises the machine's concurrency, and speaks HTTP over kept connections as any client may:
@@ -19,68 +19,17 @@ Client, server, daemon, Postgres and the commands share this machine's cores. Li
 import argparse
 import asyncio
 import json
-import os
-import shutil
-import signal
 import statistics
 import subprocess
-import sys
-import tempfile
 import time
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
+
+from plane import PARTS, Plane, cpu_s, plane
 
 from farhand_shared.exec_frames import FrameDecoder, FrameKind
 
-FARHAND = [sys.executable, "-m", "farhand_control_plane"]
 CONCURRENCY = 64
-
-
-class Plane:
-    """`farhand up` in a home of its own."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.env = {k: v for k, v in os.environ.items() if not k.startswith("FARHAND_")}
-        self.env["FARHAND_HOME"] = str(home)
-        self._start()
-        # The machine's own file decides how much it runs at once; it is read at the daemon's start.
-        self.stop()
-        file = home / "daemon" / "machine.toml"
-        kept = [line for line in file.read_text().splitlines() if "concurrency" not in line]
-        file.write_text("\n".join([f"concurrency = {CONCURRENCY}", *kept]) + "\n")
-        self._start()
-
-    def _start(self) -> None:
-        with self.home.with_name("up.log").open("w") as log:
-            self.process = subprocess.Popen([*FARHAND, "up"], env=self.env, stdout=log, stderr=log)
-        deadline = time.monotonic() + 120
-        while True:
-            done = subprocess.run(
-                [*FARHAND, "machines", "list", "--json"],
-                env=self.env,
-                capture_output=True,
-                text=True,
-            )
-            online = (
-                [m for m in json.loads(done.stdout)["items"] if m["presence"] == "online"]
-                if done.returncode == 0
-                else []
-            )
-            if online:
-                break
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                said = self.home.with_name("up.log").read_text()
-                raise SystemExit(f"bench: `farhand up` did not come up: {said}")
-            time.sleep(0.2)  # between two looks
-        self.machine = online[0]["name"]
-        self.port = json.loads((self.home / "ports.json").read_text())["http"]
-        self.token = (self.home / "token").read_text().strip()
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGINT)
-        self.process.wait(60)
 
 
 @dataclass
@@ -101,7 +50,7 @@ class Connection:
 
     async def open(self) -> "Connection":
         self._reader, self._writer = await asyncio.open_connection(
-            "127.0.0.1", self._plane.port, limit=1 << 20
+            "127.0.0.1", self._plane.ports["http"], limit=1 << 20
         )
         return self
 
@@ -232,52 +181,10 @@ def add_steps(steps: dict[str, list[float]], times: Times, row: dict[str, str]) 
         steps.setdefault(name, []).append(value)
 
 
-def ms(values: list[float]) -> str:
+def middle(values: list[float]) -> str:
     ordered = sorted(values)
     p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))]
     return f"p50 {statistics.median(ordered) * 1e3:6.2f} ms   p95 {p95 * 1e3:6.2f} ms"
-
-
-def cpu_of(pids: dict[str, list[int]]) -> dict[str, float]:
-    used = {}
-    for name, members in pids.items():
-        ticks = 0
-        for pid in members:
-            try:
-                fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            ticks += int(fields[11]) + int(fields[12])
-        used[name] = ticks / os.sysconf("SC_CLK_TCK")
-    return used
-
-
-def parts(root: int) -> dict[str, list[int]]:
-    """Return the processes below `farhand up`, by what they are."""
-    parents: dict[int, list[int]] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            parents.setdefault(int(fields[1]), []).append(int(entry.name))
-    found: dict[str, list[int]] = {"server": [], "daemon": [], "postgres": []}
-    todo = [root]
-    while todo:
-        pid = todo.pop()
-        todo += parents.get(pid, [])
-        try:
-            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
-        except OSError:
-            continue
-        if b"postgres" in line:
-            found["postgres"].append(pid)
-        elif b"farhand_daemon" in line or b"farhandd" in line:
-            found["daemon"].append(pid)
-        elif b"serve" in line:
-            found["server"].append(pid)
-    return found
 
 
 async def rate(plane: Plane, in_flight: int, seconds: float) -> None:
@@ -289,18 +196,19 @@ async def rate(plane: Plane, in_flight: int, seconds: float) -> None:
         while time.perf_counter() < until:
             times.append((await connection.exec(["/bin/true"])).committed)
 
-    pids = parts(plane.process.pid)
-    before, own, began = cpu_of(pids), time.process_time(), time.perf_counter()
+    pids = plane.parts()
+    before = {part: cpu_s(pids[part]) for part in PARTS}
+    own, began = time.process_time(), time.perf_counter()
     await asyncio.gather(*map(work, connections))
     elapsed = time.perf_counter() - began
-    after = cpu_of(pids)
-    each = {name: (after[name] - before[name]) / len(times) * 1e3 for name in before}
+    each = {part: (cpu_s(pids[part]) - before[part]) / len(times) * 1e3 for part in PARTS}
     each["client"] = (time.process_time() - own) / len(times) * 1e3
     for connection in connections:
         connection.close()
     spent = ", ".join(f"{name} {value:.2f}" for name, value in each.items())
     print(
-        f"{in_flight:3} in flight   {len(times) / elapsed:6.0f}/s   {ms(times)}   CPU ms: {spent}"
+        f"{in_flight:3} in flight   {len(times) / elapsed:6.0f}/s   {middle(times)}   "
+        f"CPU ms: {spent}"
     )
 
 
@@ -309,19 +217,19 @@ async def measure(plane: Plane, rounds: int, seconds: float) -> None:
     floors = [statistics.median(times) for times in (found.async_spawns, found.spawns)]
     exits = [times.exit for times in found.times]
     ends = [times.committed for times in found.times]
-    print(f"spawn true, asyncio      {ms(found.async_spawns)}")
-    print(f"spawn true, subprocess   {ms(found.spawns)}")
-    print(f"spawn sh -c 'echo hi'    {ms(found.shells)}   (part of every round trip)")
-    print(f"a refused request        {ms(found.nothings)}   (HTTP and token alone)")
+    print(f"spawn true, asyncio      {middle(found.async_spawns)}")
+    print(f"spawn true, subprocess   {middle(found.spawns)}")
+    print(f"spawn sh -c 'echo hi'    {middle(found.shells)}   (part of every round trip)")
+    print(f"a refused request        {middle(found.nothings)}   (HTTP and token alone)")
     for name, times in (("exit told       ", exits), ("result committed", ends)):
         of_asyncio, of_subprocess = (statistics.median(times) / floor for floor in floors)
         print(
-            f"{name}         {ms(times)}   "
+            f"{name}         {middle(times)}   "
             f"{of_asyncio:.1f} x spawn by asyncio, {of_subprocess:.1f} x by subprocess"
         )
     print("steps:")
     for name, values in found.steps.items():
-        print(f"  {name:52} {ms(values)}")
+        print(f"  {name:52} {middle(values)}")
     for in_flight in (1, 8, 64):
         await rate(plane, in_flight, seconds)
 
@@ -330,17 +238,9 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--seconds", type=float, default=4.0)
-    options.add_argument("--home", type=Path, help="keep the system's home here")
     asked = options.parse_args()
-    folder = Path(tempfile.mkdtemp(prefix="farhand-bench-"))
-    try:
-        plane = Plane(asked.home or folder / "home")
-        try:
-            asyncio.run(measure(plane, asked.rounds, asked.seconds))
-        finally:
-            plane.stop()
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+    with plane(concurrency=CONCURRENCY) as made:
+        asyncio.run(measure(made, asked.rounds, asked.seconds))
 
 
 if __name__ == "__main__":

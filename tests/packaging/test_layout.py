@@ -1,6 +1,7 @@
 """The checkout: what lies at its top, and that every folder of code says what it is."""
 
 import ast
+import functools
 import re
 import shutil
 import subprocess
@@ -68,15 +69,36 @@ def test_every_invariant_names_tests_that_exist() -> None:
     table = (tests / "README.md").read_text().partition("## Invariants")[2].partition("\n## ")[0]
     rows = [line for line in table.splitlines() if re.match(r"\| \d", line)]
     assert [int(row.split("|")[1]) for row in rows] == [1, 2, 3, 4, 5, 6, 8, 9, 10]
-    sources = "\n".join(path.read_text() for path in tests.rglob("test_*.py"))
     for row in rows:
         named = re.findall(r"`([^`]+)`", row.rsplit("|", 2)[1])
         assert named, row
         for name in named:
-            if name.endswith(".py"):
-                assert list(tests.rglob(f"**/{name}")), name
-            else:
-                assert f"def {name}(" in sources, name
+            assert is_a_test(name), name
+
+
+def test_every_clause_of_delivery_names_tests_that_exist() -> None:
+    readme = (ROOT / "tests" / "README.md").read_text()
+    section = readme.partition("## Delivery")[2].partition("\n## ")[0]
+    rows = [line for line in section.splitlines() if line.startswith("| ")]
+    told = [line for line in rows if not re.match(r"\| (clause|report) \|", line)]
+    assert len(told) > 20, told
+    for row in told:
+        named = re.findall(r"`([^`]*\btest_[^`]+)`", row.rsplit("|", 2)[1])
+        assert named or "nothing here is done" in row, row
+        for name in named:
+            assert is_a_test(name), name
+
+
+@functools.cache
+def all_tests() -> str:
+    return "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def is_a_test(name: str) -> bool:
+    """Tell whether a test or a file of tests has this name, the end of its path included."""
+    if name.endswith(".py"):
+        return bool(list((ROOT / "tests").rglob(f"**/{name.removeprefix('daemon/')}")))
+    return f"def {name}(" in all_tests()
 
 
 def imported(path: Path) -> set[str]:
