@@ -53,7 +53,7 @@ def test_a_timeout_is_124(system: System, here: str) -> None:
         (["--shell", "HERE", "--", "a", "b"], "one string"),
         (["--timeout", "soon", "HERE", "--", "true"], "--timeout"),
         (["--env", "X", "HERE", "--", "true"], "NAME=VALUE"),
-        (["--pty", "HERE", "--", "true"], "--pty is unknown"),
+        (["--tty", "HERE", "--", "true"], "--tty is unknown"),
         (["nowhere", "--", "true"], "'nowhere'"),
         (["--cwd", "/no/such", "HERE", "--", "true"], "/no/such"),
         (["--cwd", "/usr", "HERE", "--", "true"], "/usr"),
@@ -107,6 +107,33 @@ def test_environment_and_directory_are_what_was_asked(system: System, here: str)
         "--", "sh", "-c", 'pwd; echo "$GREETING/$EMPTY/"',
     )  # fmt: skip
     assert done.out == f"{folder}\nhi there//\n"
+
+
+def test_limits_hold_on_the_machine_and_the_one_that_was_reached_is_named(
+    system: System, here: str
+) -> None:
+    program = "kept = [open('/dev/null') for _ in range(100)]"
+    done = system.farhand(
+        "exec",
+        "--open-files",
+        "64",
+        "--memory",
+        "256M",
+        here,
+        "--",
+        str(system.bin / "python"),
+        "-c",
+        program,
+    )
+    assert done.status == 1
+    assert "Too many open files" in done.err
+    assert "farhand: the limit of 64 open files was reached; ask with more\n" in done.err
+
+
+def test_who_wanted_input_is_told_that_it_had_none(system: System, here: str) -> None:
+    done = system.farhand("exec", here, "--", str(system.bin / "python"), "-c", "input('name? ')")
+    assert (done.status, done.stdout) == (1, b"name? ")
+    assert "farhand: it seems to have wanted input, and it has none" in done.err
 
 
 def test_much_output_comes_whole(system: System, here: str) -> None:
@@ -195,10 +222,10 @@ def test_it_resumes_where_it_was_when_the_server_is_killed(
 
 def test_help_names_every_option_and_none_that_is_not_there(system: System) -> None:
     text = system.farhand("exec", "--help").out
-    for option in ("--shell", "--cwd", "--timeout", "--env", "--wait-offline"):
-        assert option in text
-    assert "--pty" not in text
-    assert "--stdin" not in text
+    options = "shell stdin pty cwd timeout env memory processes open-files wait-offline attach take"
+    for option in options.split():
+        assert f"--{option}" in text
+    assert "--tty" not in text
 
 
 def test_hot_verbs_import_nothing_slow(system: System, here: str) -> None:
