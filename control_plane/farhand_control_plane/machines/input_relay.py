@@ -44,7 +44,10 @@ class InputRelay:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def ask(self, request: InputRequest, wait_s: float) -> InputState | None:
-        """Return the holder's answer; None when none came in time. Raises what it raised."""
+        """Return the holder's answer; None when none came in time, or the link is here now.
+
+        Raises what the holder raised.
+        """
         until = time.monotonic() + wait_s + _LATE_S
         async with self._database.transaction() as tx:
             call_id = await input_calls.put(
@@ -58,6 +61,8 @@ class InputRelay:
                     answer = await input_calls.take_answer(tx, request.instance_id, call_id)
                 if answer is not None:
                     return _answered(answer)
+                if self._hub.run(request.attempt_id) is not None:
+                    break  # the link was away for a moment, and has come back here
                 try:
                     async with asyncio.timeout(LOOK_S):
                         await news.wait()
