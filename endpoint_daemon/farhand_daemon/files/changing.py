@@ -131,6 +131,10 @@ def _edited(content: bytes, edit: dict[str, Any], which: str) -> bytes:
     if at < 0:
         raise Fault("no_match", f"the text to replace{which} is not in it{_hint(content, old)}")
     if edit["all"]:
+        # Before it is made: the factor may be of the asker's choice, and the memory is not.
+        size = len(content) + content.count(old) * (len(new) - len(old))
+        if size > EDIT_MAX_BYTES:
+            raise _too_big(size)
         return content.replace(old, new)
     if content.find(old, at + 1) >= 0:
         lines = _lines_of(content, old)

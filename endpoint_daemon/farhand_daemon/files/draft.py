@@ -17,7 +17,7 @@ import stat
 
 from farhand_daemon.files.answer import write_all
 from farhand_daemon.files.expectation import Expectation, locked
-from farhand_daemon.files.fault import Fault
+from farhand_daemon.files.fault import Ended, Fault
 from farhand_daemon.files.kernel import rename_to_free_name
 from farhand_daemon.files.opening import open_file, version_of
 from farhand_daemon.files.part import beside, open_part, part_name
@@ -44,7 +44,11 @@ class Draft:
         self.digest = hashlib.sha256(usedforsecurity=False)
 
     def __enter__(self) -> Draft:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
+        try:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _END)
+        except Ended:  # it came meanwhile
+            self._drop()
+            raise
         return self
 
     def __exit__(
@@ -53,9 +57,7 @@ class Draft:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._name is not None:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self._name, dir_fd=self.place.folder)
+        self._drop()
         os.close(self.fd)
 
     def keep(self) -> None:
@@ -93,6 +95,11 @@ class Draft:
             "hard_links": 0 if place.state is None else place.state.st_nlink - 1,
             **facts,
         }
+
+    def _drop(self) -> None:
+        if self._name is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._name, dir_fd=self.place.folder)
 
     def _take_free_name(self) -> None:
         place = self.place

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _FILE = b".gitignore"
 # A file of anybody's: what is past these is not read.
 _FILE_MAX_BYTES = 256 * 1024
-_RULES_MAX = 5_000
+_RULES_MAX = 2_000
 
 
 class IgnoreRules:

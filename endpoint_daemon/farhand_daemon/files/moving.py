@@ -38,11 +38,11 @@ def move_file(roots: Roots, fields: dict[str, Any]) -> dict[str, object]:
     to = roots.place(fields["to"], follow=False)
     _refuse_root(place)
     _refuse_root(to)
-    roots.refuse_moving(state)
+    roots.refuse_taking_away(state)
     if to.state is not None:
         if not fields["replace"]:
             _raise_exists()
-        roots.refuse_moving(to.state)
+        roots.refuse_taking_away(to.state)
     if fields["replace"]:
         os.rename(place.name, to.name, src_dir_fd=place.folder, dst_dir_fd=to.folder)
     else:
@@ -54,6 +54,7 @@ def remove_file(roots: Roots, fields: dict[str, Any]) -> dict[str, object]:
     place = roots.place(fields["path"], follow=False)
     state = place.expect()
     _refuse_root(place)
+    roots.refuse_taking_away(state)
     if stat.S_ISDIR(state.st_mode):
         if fields["expected_sha256"]:
             raise Fault("not_a_file", "it is a folder, which has no content to expect")

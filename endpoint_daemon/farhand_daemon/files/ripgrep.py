@@ -9,8 +9,10 @@ Imported by the processes of operations: small parts of the standard library onl
 from __future__ import annotations
 
 import binascii
+import contextlib
 import json
 import os
+import resource
 import signal
 
 from farhand_daemon.files.fault import Fault
@@ -38,6 +40,10 @@ _OPTIONS = (
     b"--threads=1",  # in the order of the files
 )
 _NO_MATCH, _ERROR = 1, 2
+# It holds a whole line in memory, and so does who reads of it. Past these our own search goes on,
+# which gives such a line up.
+_MEMORY_MAX_BYTES = 512 * 1024 * 1024
+_EVENT_MAX_BYTES = 32 * 1024 * 1024
 
 
 class RipgrepFailed(Exception):
@@ -142,18 +148,26 @@ class Ripgrep:
             os.close(errors_end)
             for one in batch:
                 os.set_inheritable(one.fd, False)
+        if hasattr(resource, "prlimit"):  # Linux
+            with contextlib.suppress(OSError):  # over already
+                limit_bytes = (_MEMORY_MAX_BYTES, _MEMORY_MAX_BYTES)
+                resource.prlimit(pid, resource.RLIMIT_DATA, limit_bytes)
         return pid, out, errors
 
 
 def _events(fd: int) -> Iterator[dict[str, Any]]:
     """Give the events of --json; ValueError for what is none. ``Any``: as JSON has them."""
     pieces: list[bytes] = []
+    length = 0
     while chunk := os.read(fd, _CHUNK_BYTES):
         first, *more = chunk.split(b"\n")
         pieces.append(first)
         for piece in more:
             yield json.loads(b"".join(pieces))
-            pieces = [piece]
+            pieces, length = [piece], 0
+        length += len(chunk)
+        if length > _EVENT_MAX_BYTES:
+            raise ValueError("an event has no end")
     if b"".join(pieces):
         raise ValueError("the last event is torn")
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LINKS_MAX = 40  # as Linux: more links on one path are a circle, or no accident
 _TRIES_MAX = 100  # how often one name may be exchanged under our eyes
+_PATH_MAX_BYTES = 32 * 1024  # the system takes 4 KiB; links on the way may make it longer
 
 Identity = tuple[int, int]  # device and inode: a folder, whatever its name is
 
@@ -59,9 +60,9 @@ class Roots:
         # How a path may begin, the root where that is, and the way from the root to there.
         self._beginnings: list[tuple[bytes, bytes, bytes]] = []
         self._open_roots()
-        there = [os.path.realpath(path) for path in own if os.path.isdir(path)]
+        there = [path for path in own if os.path.isdir(path)]
         self.own = {identity(os.stat(path)) for path in there}
-        self._above_own = {identity(os.stat(above)) for path in there for above in _above(path)}
+        self._way_to_own = {one for path in there for one in _way(path)}
 
     def place(self, path: bytes, *, follow: bool = True, make_parents: bool = False) -> Place:
         """Say where an absolute path leads; ``follow``: also through a link at its end.
@@ -71,6 +72,8 @@ class Roots:
         wants_folder = path.endswith((b"/", b"/.", b"/.."))
         links = 0
         for _ in range(_TRIES_MAX):
+            if len(path) > _PATH_MAX_BYTES:
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
             root, rest = self._begin(path)
             above, _, name = rest.rpartition(b"/")
             whole = name in (b"", b"..")  # a root itself, or the folder above another
@@ -105,9 +108,10 @@ class Roots:
             _beneath(one, outer) for one in (path, os.path.realpath(path)) for outer in self._held
         )
 
-    def refuse_moving(self, state: os.stat_result) -> None:
-        """Raise the fault of a folder that holds the daemon's own, which would move along."""
-        if identity(state) in self._above_own:
+    def refuse_taking_away(self, state: os.stat_result) -> None:
+        """Raise the fault of a folder, or a link, that leads to the daemon's own: with another in
+        its place the daemon would find another home when it starts again."""
+        if identity(state) in self._way_to_own:
             raise _own_fault()
 
     def climb(self, folder: int, root: bytes) -> Iterator[int]:
@@ -149,25 +153,29 @@ class Roots:
     def _begin(self, path: bytes) -> tuple[bytes, bytes]:
         """Give the root that an absolute path begins in, and the rest: names and "..", one slash
         between them."""
-        clean = b"/" + b"/".join(_parts(path))
-        found = [one for one in self._beginnings if _beneath(clean, one[0])]
-        if not found:
-            roots = ", ".join(shown(root) for root in self._asked)
-            raise Fault(
-                "path_denied",
-                f"it, or a link on its way, leads out of the allowed roots ({roots}); choose a "
-                "path beneath them, or add its folder to roots in machine.toml on the machine",
-            )
-        prefix, root, way = max(found, key=lambda one: len(one[0]))
-        parts = [*_parts(way), *_parts(clean[len(prefix.rstrip(b"/")) :])]
-        if parts[:1] != [b".."]:
-            return root, b"/".join(parts)
-        # Out at the top of a root, and perhaps in again. Above a real path there are no links, so
-        # this may be done in words.
-        above = root
-        while parts[:1] == [b".."]:
-            above, parts = os.path.dirname(above), parts[1:]
-        return self._begin(os.path.join(above, *parts))
+        while True:
+            clean = b"/" + b"/".join(_parts(path))
+            found = [one for one in self._beginnings if _beneath(clean, one[0])]
+            if not found:
+                raise self._outside()
+            prefix, root, way = max(found, key=lambda one: len(one[0]))
+            parts = [*_parts(way), *_parts(clean[len(prefix.rstrip(b"/")) :])]
+            if parts[:1] != [b".."]:
+                return root, b"/".join(parts)
+            # Out at the top of a root, and perhaps in again. Above a real path there are no links,
+            # so this may be done in words.
+            above = root
+            while parts[:1] == [b".."]:
+                above, parts = os.path.dirname(above), parts[1:]
+            path = os.path.join(above, *parts)
+
+    def _outside(self) -> Fault:
+        roots = ", ".join(shown(root) for root in self._asked)
+        return Fault(
+            "path_denied",
+            f"it, or a link on its way, leads out of the allowed roots ({roots}); choose a path "
+            "beneath them, or add its folder to roots in machine.toml on the machine",
+        )
 
     # -- the way down ------------------------------------------------------------------------------
 
@@ -281,10 +289,22 @@ def _beneath(path: bytes, root: bytes) -> bool:
     return path == root or path.startswith(root.rstrip(b"/") + b"/")
 
 
-def _above(path: bytes) -> Iterator[bytes]:
-    while path != b"/":
-        path = os.path.dirname(path)
-        yield path
+def _way(path: bytes) -> Iterator[Identity]:
+    """Give all that is passed on the way to an absolute path, links and what they lead to."""
+    done, todo = b"/", _parts(path)
+    for _ in range(_PATH_MAX_BYTES):
+        if not todo:
+            return
+        part = todo.pop(0)
+        one = os.path.dirname(done) if part == b".." else joined(done, part)
+        state = os.lstat(one)
+        yield identity(state)
+        if stat.S_ISLNK(state.st_mode):
+            target = os.readlink(one)
+            todo = [*_parts(target), *todo]
+            done = b"/" if target.startswith(b"/") else done
+        else:
+            done = one
 
 
 def _close_all(fds: list[int]) -> None:

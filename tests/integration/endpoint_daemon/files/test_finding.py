@@ -354,7 +354,7 @@ def test_ripgreps_word_on_a_pattern_is_passed_on(files: Files, tmp_path: Path) -
 def test_a_ripgrep_beneath_the_roots_is_not_run(files: Files, tmp_path: Path) -> None:
     """An operation that may only write files would run what it wrote."""
     make(files.root, "a", content=b"needle")
-    planted = fake_ripgrep(files.root, f"touch {tmp_path}/ran; exit 1")
+    planted = fake_ripgrep(files.root, f": > {tmp_path}/ran; exit 1")
     (tmp_path / "to").symlink_to(planted)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "rg").symlink_to(Path(planted) / "rg")

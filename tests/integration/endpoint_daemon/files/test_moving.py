@@ -116,14 +116,19 @@ def test_the_daemons_own_folder_is_not_moved_with_one_above_it(files: Files) -> 
     own.mkdir(parents=True)
     (own / "machine.toml").write_bytes(b"mine")
     (files.root / "empty").mkdir()
+    (files.root / "to_share").symlink_to("share")
+    named = files.root / "to_share/daemon"
     for path, to in (
         (b"share", b"elsewhere"),
         (b"share/daemon", b"elsewhere"),
+        (b"to_share", b"elsewhere"),
+        (b"empty", b"to_share"),
         (b"share/daemon/machine.toml", b"elsewhere"),
         (b"empty", b"share"),
         (b"empty", b"share/daemon"),
     ):
-        error = files.refused(MoveFile(path=path, to=to, replace=True), own=[own])
+        error = files.refused(MoveFile(path=path, to=to, replace=True), own=[named])
         assert error["code"] == "path_denied"
-    assert files.refused(RemoveFile(path=b"share/daemon"), own=[own])["code"] == "path_denied"
+    for path in (b"share/daemon", b"to_share"):
+        assert files.refused(RemoveFile(path=path), own=[named])["code"] == "path_denied"
     assert (own / "machine.toml").read_bytes() == b"mine"

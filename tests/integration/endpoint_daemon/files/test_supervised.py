@@ -84,7 +84,7 @@ async def test_it_holds_no_descriptor_of_its_supervisor_and_no_signal_is_ignored
     assert record.exit_code == 0, stderr
     entries = [json.loads(line) for line in stdout.splitlines()][:-1]
     targets = [entry["target"] for entry in entries if not entry["target"].startswith("/")]
-    assert [entry["target"] for entry in entries][0] == "/dev/null"
+    assert entries[0]["target"] == "/dev/null"
     assert len(targets) == 2, targets  # both outputs; the rest are folders
     argv = file_argv.pack(ReadFile(path=b"/proc/self/status"), roots=[b"/"], own=[])
     _, stdout, _ = await lab.run(SpawnSpec(argv=argv, env=(), cwd=b"/", file=True))

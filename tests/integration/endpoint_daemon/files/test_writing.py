@@ -394,6 +394,10 @@ def test_what_is_too_large_or_no_file_is_not_edited(files: Files) -> None:
     assert (error["code"], error["limit"]) == ("too_big", 16 * 1024 * 1024)
     (files.root / "file").write_bytes(b"a" * 3_000_000)
     assert files.refused(edit((b"a", b"b" * 10), every=True))["code"] == "too_big"
+    # What would be made is counted, not made: it has 12 TB.
+    huge = edit((b"a", b"b" * 4_000_000), every=True)
+    error = files.refused(huge)
+    assert (error["code"], error["size"]) == ("too_big", 3_000_000 * 4_000_000)
     (files.root / "file").unlink()
     assert files.refused(edit((b"x", b"y")))["code"] == "not_found"
     os.mkfifo(files.root / "file")

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,12 +212,28 @@ def test_no_folder_is_made_in_the_daemons_own(world: World) -> None:
     assert not (world.own / "new").exists()
 
 
-def test_the_folders_above_the_daemons_own_are_not_moved(world: World) -> None:
-    roots = world.roots()
-    for path in (world.root / "state", world.root, world.root.parent):
+def test_what_leads_to_the_daemons_own_is_not_taken_away(world: World) -> None:
+    """Not the folders above it, nor the links by which its home is named."""
+    (world.root / "share").symlink_to("a/other")
+    (world.root / "a/other").symlink_to(world.root / "state")
+    named = world.root / "share" / ".." / "share" / "daemon"
+    roots = Roots([os.fsencode(world.root)], [os.fsencode(world.own), os.fsencode(named)])
+    for path in ("state", "share", "a/other", "a", ".", "..", "state/daemon"):
         with pytest.raises(Fault, match="it belongs to the daemon"):
-            roots.refuse_moving(path.stat())
-    roots.refuse_moving((world.root / "a").stat())
+            roots.refuse_taking_away((world.root / path).lstat())
+    roots.refuse_taking_away((world.root / "a/b").lstat())
+
+
+@pytest.mark.parametrize(
+    "part", ["a/../", "../root/", "a/", "x"], ids=["up", "out", "down", "name"]
+)
+def test_a_path_without_end_is_refused_in_no_time(world: World, part: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(OSError, match="File name too long"):
+        world.place(part * 1_000_000)
+    with contextlib.suppress(OSError):
+        assert world.place(part * (30_000 // len(part)) + "none").state is None
+    assert time.process_time() - begun < 5.0
 
 
 def test_missing_folders_are_made_one_by_one_and_only_inside(world: World) -> None:
