@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import os
 import select
+import signal
 import subprocess
 import sys
 import termios
@@ -157,7 +158,7 @@ def test_ctrl_c_and_the_time_limit_end_what_waits_for_input(system: Stage) -> No
     running = start(system, "--stdin", script="echo up; cat")
     assert running.stdout is not None
     assert running.stdout.readline() == b"up\n"
-    running.send_signal(2)
+    running.send_signal(signal.SIGINT)
     assert running.wait(30) == 130
     running.communicate(timeout=10)
     limited = start(system, "--stdin", "--timeout", "0.5", script="cat")
@@ -321,7 +322,7 @@ def test_a_command_has_this_terminals_size_kind_and_changes(sit: Sit) -> None:
     assert b"30 100" in person.shown
     assert b"xterm-256color" in person.shown
     person.resize(41, 111)
-    person.client.send_signal(28)
+    person.client.send_signal(signal.SIGWINCH)
     person.sees("41 111")
     person.type("\r~.")
     assert person.ends() == 130
@@ -360,7 +361,7 @@ def test_a_paste_of_80_kb_arrives_whole_even_with_escapes_in_it(sit: Sit) -> Non
     assert person.ends() == 0
 
 
-@pytest.mark.parametrize("number", [15, 1, 3])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_that_ends_the_client_leaves_the_terminal_as_it_was(sit: Sit, number: int) -> None:
     person = sit("--pty", script="echo up; sleep 1000")
     person.sees("up")
@@ -424,6 +425,54 @@ def test_one_writes_at_a_time_and_the_other_is_told_who(sit: Sit) -> None:
         assert person.ends() == 5
     assert b"ignored" not in first.shown
     assert b"not any more>" not in first.shown
+
+
+def test_lines_typed_without_a_terminal_of_its_own_end_with_ctrl_d(sit: Sit) -> None:
+    person = sit("--stdin", script="cat; exit 3")
+    person.type("a line\r")
+    person.sees("a line\r\na line\r\n")
+    person.type("\x04")
+    assert person.ends() == 3
+
+
+def test_a_client_that_is_suspended_gives_the_terminal_back_and_takes_it_again(sit: Sit) -> None:
+    person = sit("--pty", script='echo up; read -r line; echo "<$line>"; exit 4')
+    person.sees("up")
+    raw = termios.tcgetattr(person.slave)
+    stat = Path(f"/proc/{person.client.pid}/stat")
+    for typed in ("", "~\x1a"):
+        if typed:
+            person.type(typed)
+        else:
+            person.client.send_signal(signal.SIGTSTP)
+        until("it stands still", lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
+        assert termios.tcgetattr(person.slave) == person.before
+        person.client.send_signal(signal.SIGCONT)
+        until("it has the terminal again", lambda: termios.tcgetattr(person.slave) == raw)
+    person.type("here\r")
+    person.sees("<here>")
+    assert person.ends() == 4
+
+
+def test_who_only_watches_leaves_with_ctrl_c_and_the_command_goes_on(
+    system: Stage, sit: Sit
+) -> None:
+    person = sit("--pty", script='echo up; read -r line; echo "<$line>"; exit 4')
+    person.sees("up")
+    person.type("~?")
+    person.sees("This is command ")
+    person.sees("take the input over")
+    command_id = person.shown.decode().rpartition("This is command ")[2].split()[0].rstrip(".")
+    watcher = sit("--attach", command_id)
+    watcher.sees("up")
+    watcher.type("\x03")
+    assert watcher.ends() == 130
+    assert b"goes on" in watcher.shown
+    person.type("here\r")
+    assert person.ends() == 4
+    nobody = system.farhand("exec", "--attach", "ffffffff").ended()
+    assert nobody.status == 125
+    assert "no command that runs ends with 'ffffffff'" in nobody.stderr
 
 
 def test_without_a_terminal_here_it_is_given_one_all_the_same(system: Stage) -> None:
