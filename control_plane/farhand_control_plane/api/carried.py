@@ -46,8 +46,8 @@ class Carried:
     def all(self) -> tuple[CarriedRelease, ...]:
         """Return every release, the newest first. Blocks for I/O."""
         try:
-            found = (self._dist() / RELEASES).iterdir()
-            entries = {entry.name: entry for entry in found if entry.is_dir()}
+            listed = (self._dist() / RELEASES).iterdir()
+            entries = {entry.name: entry for entry in listed if entry.is_dir()}
         except OSError:
             return ()
         for name in self._known.keys() - entries.keys():

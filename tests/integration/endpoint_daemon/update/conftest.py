@@ -1,6 +1,10 @@
-"""An installed daemon that is enrolled, with a short probation."""
+"""An installed daemon that is enrolled, with a short probation.
+
+With ``FARHAND_FULL_LENGTH=1`` the probation is the product's own, two minutes.
+"""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
@@ -8,14 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from farhand_daemon.machine_file import PROBATION_DEFAULT_S
 from tests.fakes.fake_control_plane import FakeControlPlane, FakeMachine
 from tests.fakes.installed_program import InstalledProgram
 from tests.integration.endpoint_daemon.conftest import Farhandd
 
+FULL_LENGTH = os.environ.get("FARHAND_FULL_LENGTH") == "1"
+PATIENCE_S = 300.0 if FULL_LENGTH else 30.0
+
 
 def machine_file(*, probation_s: int) -> str:
     """Return a machine file. What is to pass needs time on a busy computer, what fails does not."""
-    return f'trust_level = "trusted"\nupdate_probation_s = {probation_s}\n'
+    seconds = PROBATION_DEFAULT_S if FULL_LENGTH else probation_s
+    return f'trust_level = "trusted"\nupdate_probation_s = {seconds}\n'
 
 
 PASSES_S = 8
@@ -36,12 +45,13 @@ class Machine:
     def there(self) -> FakeMachine:
         return self.plane.machines[self.machine_id]
 
-    async def run(self) -> asyncio.subprocess.Process:
+    async def run(self, **environ: str) -> asyncio.subprocess.Process:
         """Start the daemon as a service manager does."""
         with (self.home.parent / "said").open("ab") as said:  # for whoever reads a failure
             process = await asyncio.create_subprocess_exec(
                 self.program.farhandd,
                 *("run", "--home", str(self.home)),
+                env={**os.environ, **environ},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -58,12 +68,12 @@ class Machine:
                 and self.there.session is not None
                 and self.there.session.link.welcomed
             ),
-            timeout_s=30,
+            timeout_s=PATIENCE_S,
         )
 
     async def comes_to(self, condition: Callable[[], bool]) -> None:
         """Wait for something that only files tell."""
-        end = time.monotonic() + 30
+        end = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < end, "it did not happen in time"
             await asyncio.sleep(0.02)  # nothing announces it
