@@ -302,6 +302,21 @@ def installed(
     return computer.folder / "calls"
 
 
+def test_with_the_code_on_standard_input_nobody_is_asked_and_nothing_is_run(
+    computer: Computer,
+) -> None:
+    calls = installed(computer, install="exit 1")
+    nobodys = {"url": "", "name": "", "bye": "", "pid": None, "home": "/h"}
+    (computer.folder / "status").write_text(json.dumps(nobodys))
+    status, said, wrong = computer.install("--code-stdin", "--no-run", "--home", "/h")
+    assert (status, wrong) == (0, [])
+    assert said.endswith("farhand: the daemon is installed and enrolled; nothing runs it yet\n")
+    asked = calls.read_text().splitlines()
+    (enrolled,) = [line for line in asked if "enroll" in line]
+    assert enrolled == (f"--home /h enroll --code-stdin --no-wait --by-installer {computer.url}")
+    assert not any("service" in line or line.endswith(" run") for line in asked)
+
+
 def test_a_service_is_the_default_and_ends_the_script(computer: Computer) -> None:
     calls = installed(computer, install="echo 'The daemon runs as a service of systemd'")
     status, said, wrong = computer.install()

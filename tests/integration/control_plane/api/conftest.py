@@ -20,9 +20,17 @@ MakeClient = Callable[..., Awaitable[httpx2.AsyncClient]]
 
 
 @pytest.fixture
-async def replica(migrated_url: str, tmp_path: Path) -> AsyncIterator[Replica]:
+def replica_environ() -> dict[str, str]:
+    """Settings of the replica beside its home; a test may name others."""
+    return {}
+
+
+@pytest.fixture
+async def replica(
+    migrated_url: str, tmp_path: Path, replica_environ: dict[str, str]
+) -> AsyncIterator[Replica]:
     """A replica that hears and listens for machines; its engine and relay do not run."""
-    settings = load({"FARHAND_HOME": str(tmp_path)})
+    settings = load({"FARHAND_HOME": str(tmp_path), **replica_environ})
     prepared = await wiring.prepare(migrated_url)
     replica = wiring.join(settings, prepared, Secret(b"k" * 32), (0, 0))
     await replica.listener.open()

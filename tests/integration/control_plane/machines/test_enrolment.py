@@ -6,7 +6,9 @@ import time
 import grpc
 import pytest
 
-from farhand_control_plane.db import enrolment, machines
+from farhand_control_plane.db import enrolment, environments, machines
+from farhand_control_plane.domain.environments import Offer
+from farhand_control_plane.domain.words import MachineKind
 from farhand_control_plane.machines.ca import open_authority
 from farhand_proto.v1 import enroll_pb2
 from farhand_shared import pki
@@ -223,3 +225,65 @@ async def test_replicas_share_one_root_and_another_instance_key_does_not_open_it
         await open_authority(lab.database, lab.instance.instance_id, bytes(32))
     with pytest.raises(InvalidInput, match="31 bytes"):
         await open_authority(lab.database, lab.instance.instance_id, bytes(31))
+
+
+async def wanted_environment(lab):
+    """Store a machine that is to come, and return its id and a code that lets it in."""
+    async with lab.database.transaction() as tx:
+        machine_id = await environments.want(
+            tx, lab.instance.instance_id, lab.instance.owner_member_id, Offer(provisioner="p")
+        )
+    return machine_id
+
+
+async def code_for(lab, machine_id):
+    async with lab.database.transaction() as tx:
+        return await enrolment.make_code(
+            tx,
+            lab.instance.instance_id,
+            lab.instance.owner_member_id,
+            kind=MachineKind.ON_DEMAND,
+            for_machine_id=machine_id,
+        )
+
+
+async def test_a_code_may_let_in_one_machine_that_is_stored_and_no_other(lab):
+    replica = await lab.replica()
+    machine_id = await wanted_environment(lab)
+    first, second = FakeMachine(replica.root_pem), FakeMachine(replica.root_pem)
+    answer = await enrol(first, address(replica), (await code_for(lab, machine_id)).text)
+    assert answer.machine_id == machine_id
+    # A try that was broken off is begun anew: its key is good for nothing any more.
+    again = await enrol(second, address(replica), (await code_for(lab, machine_id)).text)
+    assert again.machine_id == machine_id
+    certificates = await lab.sql("select revoked_at from certificates order by issued_at")
+    assert [row["revoked_at"] is not None for row in certificates] == [True, False]
+    async with lab.database.transaction() as tx:
+        view = await machines.get(tx, lab.instance.instance_id, machine_id)
+        assert (view.status, view.kind, view.words) == ("pending", "on_demand", second.words)
+        await enrolment.confirm(
+            tx,
+            lab.instance.instance_id,
+            lab.instance.owner_member_id,
+            machine_id,
+            second.words,
+        )
+    late = await code_for(lab, machine_id)
+    error = await refused(FakeMachine(replica.root_pem), replica, late.text)
+    assert "waits for nobody any more" in error.details()
+    assert len(await lab.sql("select 1 from machines")) == 1
+
+
+async def test_a_codes_kind_is_its_machines(lab):
+    replica = await lab.replica()
+    async with lab.database.transaction() as tx:
+        made = await enrolment.make_code(
+            tx,
+            lab.instance.instance_id,
+            lab.instance.owner_member_id,
+            kind=MachineKind.MANAGED,
+        )
+    answer = await enrol(FakeMachine(replica.root_pem), address(replica), made.text)
+    async with lab.database.transaction() as tx:
+        view = await machines.get(tx, lab.instance.instance_id, MachineId(answer.machine_id))
+    assert view.kind == "managed"
