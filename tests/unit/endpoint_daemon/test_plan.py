@@ -10,7 +10,7 @@ from farhand_daemon.file_argv import unpack
 from farhand_daemon.machine_file import Ceiling, MachineFile
 from farhand_daemon.plan import Deny, Plan, judge, judge_offer, own_folders
 from farhand_shared import codec
-from farhand_shared.command import Argv, CommandSpec, Pty, Shell
+from farhand_shared.command import Argv, CommandSpec, Limits, Pty, Shell
 from farhand_shared.file_operation import (
     ABSENT,
     EditFile,
@@ -151,6 +151,9 @@ def test_the_plan_hash_changes_with_anything_that_would_run_differently(tmp_path
         replace(base, cwd=b"sub"),
         replace(base, execution_timeout_ms=5),
         replace(base, grace_ms=5),
+        replace(base, limits=Limits(memory_bytes=8 << 20)),
+        replace(base, limits=Limits(processes=8 << 20)),
+        replace(base, limits=Limits(open_files=64)),
     ]
     plans = [_planned(judge(_offer(), spec, _machine(tmp_path))) for spec in [base, *others]]
     hashes = [plan.digest() for plan in plans]

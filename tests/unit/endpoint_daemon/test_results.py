@@ -4,7 +4,13 @@ from dataclasses import replace
 
 from farhand_daemon.results import cancelled_before_start, event_of, refused, result_of
 from farhand_daemon.supervisor.records import ExitRecord, Reason, SpawnProblem, Started
-from farhand_shared.command import AttemptEvent, ExitReason, event_of_result, shell_exit_status
+from farhand_shared.command import (
+    AttemptEvent,
+    ExitReason,
+    Note,
+    event_of_result,
+    shell_exit_status,
+)
 
 _RECORD = ExitRecord(
     attempt_id="a",
@@ -66,3 +72,10 @@ def test_the_same_record_gives_the_same_hash() -> None:
     first, second = (event_of("a", result_of(_RECORD, _NONE)) for _ in range(2))
     assert first == second
     assert first.result_hash != event_of("a", refused("x", "y")).result_hash
+
+
+def test_what_explains_an_end_goes_with_it_and_changes_nothing_else() -> None:
+    notes = (Note(code="input_wanted", text="it wanted input"),)
+    plain, explained = (result_of(replace(_RECORD, notes=n), _NONE) for n in ((), notes))
+    assert explained == replace(plain, notes=notes)
+    assert shell_exit_status(explained) == shell_exit_status(plain)

@@ -9,7 +9,7 @@ from farhand_control_plane.domain.words import Needs, Stage, TicketOutcome, Verd
 from farhand_control_plane.ingest import tickets as ticket_life
 from farhand_control_plane.llm.blocks import parse
 from farhand_control_plane.llm.client import ModelService
-from farhand_shared.command import ExitReason
+from farhand_shared.command import ExitReason, Limits, Note
 from tests.fakes.fake_daemon import FakeMachine, Job, enrol, hold
 from tests.fakes.fake_model import Reply, fake_model
 from tests.integration.control_plane.agents.conftest import OpenOffice
@@ -269,6 +269,36 @@ async def test_a_model_service_drives_the_same_job(open_office: OpenOffice) -> N
     assert "not a JSON object" in shown, "the malformed call came back to the model as an error"
     assert "no machine named 'elsewhere'" in shown
     assert len(machine.starts) == 1
+
+
+async def test_a_worker_limits_a_command_and_reads_what_was_reached(
+    open_office: OpenOffice,
+) -> None:
+    worker = _WorkOnIt(
+        ("start", json.dumps({"machine": "box", "command": "make", "memory_mb": 1})),
+        (
+            "start",
+            json.dumps({"machine": "box", "command": "make", "memory_mb": 64, "processes": 9}),
+        ),
+        ("report", json.dumps({"kind": "failed", "text": "It needs more memory."})),
+    )
+
+    async def greedy(job: Job) -> None:
+        job.end(137, notes=(Note(code="out_of_memory", text="the limit of 64 MiB was reached"),))
+
+    async with fake_model([worker]) as model:
+        office = await open_office(ModelService(model="scripted", base_url=model.base_url))
+        box = await office.lab.machine(office.replica, "box")
+        box.behaviour = greedy
+        async with office.lab.daemon(box, office.replica):
+            await office.say("make it on box")
+            await office.until(lambda: _count(box.starts, 1))
+            await office.hears("the answer is 42")  # what this Router says of every report
+    (job,) = box.jobs.values()
+    assert job.spec.limits == Limits(memory_bytes=64 << 20, processes=9)
+    shown = json.dumps(model.requests)
+    assert "cannot limit memory to 1,048,576" in shown
+    assert "[note] the limit of 64 MiB was reached" in shown
 
 
 async def test_work_that_only_an_offline_machine_fits_waits_for_it_and_starts_by_itself(
