@@ -75,7 +75,8 @@ def _run(home: Home, options: argparse.Namespace) -> int:
     from farhand_daemon.status import HomeLock
     from farhand_daemon.supervisor.fork_client import launch_fork_server
 
-    if options.trial is None and not options.no_trial and is_installed(Path(sys.prefix)):
+    held = options.trial is not None or options.lifeline is not None
+    if not held and not options.no_trial and is_installed(Path(sys.prefix)):
         from farhand_daemon.update.become import try_what_is_ready
 
         try_what_is_ready(home, sys.argv[1:])

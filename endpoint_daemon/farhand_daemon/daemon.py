@@ -99,7 +99,9 @@ class Daemon:
         ``trial_failed``: another version could not even be tried just now.
         """
         orders = self._listen_for_orders(lifeline if trial is None else trial)
-        self._updating = self._start_updating(orders, trial, trial_failed)
+        # Whoever holds a lifeline has started this program, and changes its version.
+        if lifeline is None:
+            self._updating = self._start_updating(orders, trial, trial_failed)
         boot = boot_id()
         warden = Warden(
             link=self._link,

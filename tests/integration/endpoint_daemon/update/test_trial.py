@@ -87,7 +87,7 @@ async def test_a_bad_version_is_left_for_the_one_before_and_remembered(
     await machine.connects("0.1.0")
     assert machine.program.slots.current() == old
     state = machine.program.state
-    assert state.ready is state.trial is state.doubt is None
+    assert (state.ready, state.trial, state.doubt) == (None, None, None)
     remembered = state.bad_version(bad.name)
     assert remembered is not None
     assert why in remembered.reason
