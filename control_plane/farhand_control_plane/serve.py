@@ -341,7 +341,9 @@ async def _drain(replica: "Replica", http: Any) -> None:  # http: a uvicorn.Serv
     http.should_exit = True
     # No task group: it would leave this task marked as cancelled, and the rest has to be done.
     drained = await asyncio.gather(
-        replica.machines.drain(DRAIN_S), replica.engine.drain(), return_exceptions=True
+        replica.machines.drain(await _time_to_leave(replica)),
+        replica.engine.drain(),
+        return_exceptions=True,
     )
     for failure in drained:
         if failure is not None:
@@ -354,6 +356,18 @@ async def _drain(replica: "Replica", http: Any) -> None:  # http: a uvicorn.Serv
             await replicas.remove(tx, replica.replica_id)
     except (FarhandError, TimeoutError) as error:
         log(LOGGER, "replica_row_left", level=logging.WARNING, error=str(error))
+
+
+async def _time_to_leave(replica: "Replica") -> float:
+    """Return how long machines get to go to another replica: none where there is no other."""
+    from farhand_control_plane.db import replicas
+
+    try:
+        async with asyncio.timeout(DRAIN_S), replica.database.transaction() as tx:
+            alive = await replicas.alive(tx)
+    except (FarhandError, TimeoutError):
+        return DRAIN_S
+    return DRAIN_S if any(one.replica_id != replica.replica_id for one in alive) else 0.0
 
 
 async def _kept(name: str, loop: Callable[[], Awaitable[None]]) -> None:

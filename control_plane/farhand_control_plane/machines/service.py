@@ -168,17 +168,20 @@ class MachineService:
         """Take no new streams and ask every machine to go to another replica.
 
         Returns when they have left or the time is up; who is still here then is told goodbye.
+        ``within_s`` 0: there is no other one, they are told goodbye at once.
         """
         # At once, or a machine that leaves would come back here.
-        stopping = [asyncio.create_task(server.stop(within_s)) for server in self._servers]
-        for link in self.hub.links():
+        grace_s = within_s + _GOODBYE_S
+        stopping = [asyncio.create_task(server.stop(grace_s)) for server in self._servers]
+        for link in self.hub.links() if within_s else ():
             link.session.drain(int(within_s * 1000))
             link.output_due.set()
         try:
             async with asyncio.timeout(within_s):
                 await self.hub.until_empty()
         except TimeoutError:
-            _log.warning("%d machines did not leave in time", len(self.hub.held()))
+            if within_s:
+                _log.warning("%d machines did not leave in time", len(self.hub.held()))
         await self._say_goodbye()
         await asyncio.gather(*stopping)
 

@@ -265,13 +265,15 @@ async def test_a_draining_replica_takes_no_stream_and_says_goodbye_to_who_stays(
     assert (await lab.view(seen.command_id)).state == "started", "what runs goes on"
 
 
-async def test_a_replica_that_closes_says_goodbye(lab):
+@pytest.mark.parametrize("end", ["close", "drain"])
+async def test_a_replica_without_another_one_says_goodbye_at_once(lab, end):
     replica = await lab.replica()
     machine = await lab.machine(replica)
     async with lab.daemon(machine, replica) as daemon:
-        await replica.close()
+        await (replica.close() if end == "close" else replica.drain(within_s=0))
         await asyncio.wait_for(daemon.ended.wait(), 10)
         assert [bye.code for bye in daemon.byes] == ["going_away"]
+        assert daemon.drains == [], "there is nowhere to go"
 
 
 async def test_a_machine_that_breaks_the_protocol_is_told_and_may_come_back(lab):
