@@ -153,7 +153,7 @@ class Roots:
     def _begin(self, path: bytes) -> tuple[bytes, bytes]:
         """Give the root that an absolute path begins in, and the rest: names and "..", one slash
         between them."""
-        while True:
+        for _ in range(_LINKS_MAX):
             clean = b"/" + b"/".join(_parts(path))
             found = [one for one in self._beginnings if _beneath(clean, one[0])]
             if not found:
@@ -168,6 +168,7 @@ class Roots:
             while parts[:1] == [b".."]:
                 above, parts = os.path.dirname(above), parts[1:]
             path = os.path.join(above, *parts)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
 
     def _outside(self) -> Fault:
         roots = ", ".join(shown(root) for root in self._asked)
@@ -197,46 +198,57 @@ class Roots:
         try:
             while todo:
                 part = todo.pop(0)
+                again = b""  # a path from the root of all to go on with
                 if part == b"..":
                     os.close(held.pop())
                     if not held:
-                        root, rest = self._begin(os.path.join(os.path.dirname(root), *todo))
-                        held, todo = [os.dup(self._held[root])], _parts(rest)
-                    continue
-                state, target = _look(held[-1], part)
-                if target:
-                    links += 1
-                    todo = [*_parts(target), *todo]
-                    if target.startswith(b"/"):
-                        root, rest = self._begin(os.path.join(b"/", *todo))
-                        _close_all(held)
-                        held, todo = [os.dup(self._held[root])], _parts(rest)
-                elif state is None and make:
-                    self._guard(held[-1], root)
-                    with contextlib.suppress(FileExistsError):
-                        os.mkdir(part, 0o777, dir_fd=held[-1])
-                    todo.insert(0, part)
-                    tries += 1
-                elif state is None:
-                    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-                elif stat.S_ISDIR(state.st_mode):
-                    try:
-                        held.append(os.open(part, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=held[-1]))
-                    except OSError as error:
-                        if error.errno not in (errno.ELOOP, errno.ENOTDIR, errno.ENOENT):
-                            raise
-                        todo.insert(0, part)  # exchanged between look and use: look again
-                        tries += 1
-                elif stat.S_ISLNK(state.st_mode):
-                    todo.insert(0, part)
-                    tries += 1
+                        again = os.path.join(os.path.dirname(root), *todo)
                 else:
-                    raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-                if links > _LINKS_MAX or tries > _TRIES_MAX + len(todo):
+                    target = self._down(held, root, part, make=make)
+                    if target is None:
+                        tries += 1
+                        todo.insert(0, part)
+                    elif target:
+                        links += 1
+                        todo = [*_parts(target), *todo]
+                        again = os.path.join(b"/", *todo) if target.startswith(b"/") else b""
+                    else:
+                        tries = 0
+                if again:
+                    links += 1  # no less work than one
+                    root, rest = self._begin(again)
+                    _close_all(held)
+                    held, todo = [os.dup(self._held[root])], _parts(rest)
+                if links > _LINKS_MAX or tries > _TRIES_MAX:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             return held.pop(), root
         finally:
             _close_all(held)
+
+    def _down(self, held: list[int], root: bytes, part: bytes, *, make: bool) -> bytes | None:
+        """Enter the folder of a name; give b"", where it leads if it is a link, or None when it has
+        to be looked at again: it was made, or exchanged between look and use."""
+        state, target = _look(held[-1], part)
+        if target:
+            return target
+        if state is None:
+            if not make:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+            self._guard(held[-1], root)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(part, 0o777, dir_fd=held[-1])
+            return None
+        if stat.S_ISLNK(state.st_mode):
+            return None
+        if not stat.S_ISDIR(state.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        try:
+            held.append(os.open(part, FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=held[-1]))
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.ENOENT):
+                return None
+            raise
+        return b""
 
     def _guard(self, folder: int, root: bytes) -> None:
         """Raise the fault of a folder that is, or lies beneath, one of the daemon's."""

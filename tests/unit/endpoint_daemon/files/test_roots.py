@@ -225,7 +225,9 @@ def test_what_leads_to_the_daemons_own_is_not_taken_away(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "part", ["a/../", "../root/", "a/", "x"], ids=["up", "out", "down", "name"]
+    "part",
+    ["a/../", "../root/", "a/../../root/", "a/", "x"],
+    ids=["up", "out", "out and in", "down", "name"],
 )
 def test_a_path_without_end_is_refused_in_no_time(world: World, part: str) -> None:
     begun = time.process_time()
@@ -245,6 +247,12 @@ def test_missing_folders_are_made_one_by_one_and_only_inside(world: World) -> No
     with pytest.raises(Fault, match="leads out"):
         world.roots().place(os.fsencode(world.root / "out/x/file"), make_parents=True)
     assert not (world.outside / "x").exists()
+
+
+def test_many_missing_folders_are_made(world: World) -> None:
+    deep = "/".join("d" * 150)
+    world.roots().place(os.fsencode(world.root / deep / "file"), make_parents=True)
+    assert (world.root / deep).is_dir()
 
 
 def test_a_file_is_no_folder_on_the_way(world: World) -> None:
