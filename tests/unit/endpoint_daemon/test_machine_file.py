@@ -58,6 +58,10 @@ def test_defaults_are_the_narrow_ones(tmp_path: Path) -> None:
         ('trust_level = "off"\nconcurrency = 0', "concurrency"),
         ('trust_level = "off"\nconcurrency = true', "concurrency"),
         ('trust_level = "off"\nenv_allow = [1]', "env_allow"),
+        ('trust_level = "off"\nupdate = true', "update is True"),
+        ('trust_level = "off"\nupdate = "Off"', "update is 'Off'"),
+        ('trust_level = "off"\nupdate_probation_s = 0', "update_probation_s"),
+        ('trust_level = "off"\nupdate_probation_s = 3601', "update_probation_s"),
         ("trust_level = ", "not TOML"),
     ],
 )
