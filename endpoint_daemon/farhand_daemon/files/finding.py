@@ -92,8 +92,9 @@ class Search:
                     break
         else:
             self._search(batch)
+        skipped = self._skipped + (self._own.given_up if self._own is not None else 0)
         more = self._told > self._limit
-        end: dict[str, object] = {"more": more, "files": self._files, "skipped": self._skipped}
+        end: dict[str, object] = {"more": more, "files": self._files, "skipped": skipped}
         self._lines.put(end)
         self._lines.close()
         return end

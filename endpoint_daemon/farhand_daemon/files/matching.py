@@ -61,6 +61,7 @@ class OwnSearch:
             self._expression = re.compile(re.escape(text) if wanted.fixed else text, flags)
         except (re.error, OverflowError, RecursionError) as error:
             raise Fault("bad_pattern", f"its pattern is no regular expression: {error}") from None
+        self.given_up = 0  # files with a line that is too long
         # A file without the plain text need not be looked at line by line.
         self._plain = wanted.pattern if wanted.fixed and not wanted.ignore_case else b""
 
@@ -68,7 +69,7 @@ class OwnSearch:
         for candidate in batch:
             number = 0
             os.lseek(candidate.fd, 0, os.SEEK_SET)
-            for block in _blocks(candidate.fd):
+            for block in self._blocks(candidate.fd):
                 if self._plain and self._plain not in block:
                     number += block.count(b"\n")
                     continue
@@ -79,23 +80,23 @@ class OwnSearch:
                     if found is not None:
                         yield Hit(candidate.path, number, found.start() + 1, line)
 
-
-def _blocks(fd: int) -> Iterator[bytes]:
-    """Give a file's content in pieces that end with a line end, the last one perhaps without."""
-    rest = b""
-    try:
-        while chunk := os.read(fd, _CHUNK_BYTES):
-            if b"\0" in chunk:  # no text after all
-                return
-            end = chunk.rfind(b"\n") + 1
-            if end:
-                yield rest + chunk[:end]
-                rest = chunk[end:]
-            else:
-                rest += chunk
-                if len(rest) > _LINE_MAX_BYTES:
+    def _blocks(self, fd: int) -> Iterator[bytes]:
+        """Give a file in pieces that end with a line end, the last one perhaps without."""
+        rest = b""
+        try:
+            while chunk := os.read(fd, _CHUNK_BYTES):
+                if b"\0" in chunk:  # no text after all
                     return
-    except OSError:
-        return
-    if rest:
-        yield rest
+                end = chunk.rfind(b"\n") + 1
+                if end:
+                    yield rest + chunk[:end]
+                    rest = chunk[end:]
+                else:
+                    rest += chunk
+                    if len(rest) > _LINE_MAX_BYTES:
+                        self.given_up += 1
+                        return
+        except OSError:
+            return
+        if rest:
+            yield rest

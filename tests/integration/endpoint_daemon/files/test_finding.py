@@ -262,6 +262,17 @@ def test_a_long_line_is_cut_around_the_match(files: Files, engine: str) -> None:
     assert line["text"][200:206] == "needle"
 
 
+def test_a_line_that_is_too_long_to_hold_is_given_up_and_said(files: Files, engine: str) -> None:
+    make(files.root, "a", content=b"needle\n" + b"x" * 5_000_000 + b"needle\nneedle\n")
+    make(files.root, "b", content=b"needle")
+    limits = "from farhand_daemon.files import matching, ripgrep\n"
+    limits += "matching._LINE_MAX_BYTES = ripgrep._EVENT_MAX_BYTES = 1 << 20\n"
+    operation = SearchFiles(path=b".", pattern=b"needle")
+    answer = files.do(operation, path=engine, setup=limits)
+    assert told(answer) == [("a", 1, 1, "needle"), ("b", 1, 1, "needle")]
+    assert answer.facts["skipped"] == 1
+
+
 def test_bytes_that_are_no_text_are_searched_as_they_are(files: Files, engine: str) -> None:
     make(files.root, "latin", content="caf\u00e9 au lait\n".encode("latin-1"))
     (line,) = search(files, engine, b"au").lines
