@@ -2,7 +2,8 @@
 
 Service managers give a daemon a bare PATH, so the environment is captured from the account's login
 shell, in the background once the link is up: a slow profile must not delay the start. Until then
-(or when the shell fails) commands get a basic environment with the daemon's PATH.
+(or when the shell fails) commands get a basic environment with the daemon's PATH. It is captured
+again when a file that shells read at their start has changed.
 """
 
 import asyncio
@@ -13,6 +14,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from farhand_shared.limits import MIB
@@ -38,6 +40,16 @@ _UNATTENDED: Final = {
 _ASKS_A_DESKTOP: Final = b"SSH_ASKPASS"  # git asks it too, whatever the above says
 # Written by shells themselves; passing them on would tell a command about a shell that is gone.
 _SHELL_STATE: Final = frozenset({b"_", b"SHLVL", b"PWD", b"OLDPWD"})
+# Of sh, bash, zsh and fish, and of macOS. Folders change when something is put into them.
+_STARTUP_OF_ALL: Final = (
+    "/etc/profile", "/etc/profile.d", "/etc/environment", "/etc/bash.bashrc", "/etc/zprofile",
+    "/etc/zshenv", "/etc/zsh/zprofile", "/etc/zsh/zshenv", "/etc/fish", "/etc/paths",
+    "/etc/paths.d",
+)  # fmt: skip
+_STARTUP_AT_HOME: Final = (
+    ".profile", ".bash_profile", ".bash_login", ".bashrc", ".zshenv", ".zprofile", ".zshrc",
+    ".zlogin", ".config/fish/config.fish", ".config/fish/conf.d", ".config/fish/fish_variables",
+)  # fmt: skip
 _END_GRACE_S: Final = 1.0
 _CAPTURE_MAX_BYTES: Final = 4 * MIB
 
@@ -164,6 +176,18 @@ def parse_environment(printed: bytes) -> Environment | None:
     return with_locale(env) if env.get(b"PATH") else None
 
 
+def startup_stamp(home: bytes) -> tuple[tuple[str, int], ...]:
+    """Return what changes when somebody edits a file that shells read at their start."""
+    folder = Path(os.fsdecode(home))
+    stamps = []
+    for file in (*map(Path, _STARTUP_OF_ALL), *(folder / name for name in _STARTUP_AT_HOME)):
+        try:
+            stamps.append((str(file), file.stat().st_mtime_ns))
+        except OSError:  # most are not there
+            continue
+    return tuple(stamps)
+
+
 class CommandEnvironment:
     """The environment commands start from: basic at first, the login shell's once it is known."""
 
@@ -172,12 +196,26 @@ class CommandEnvironment:
         self._base = basic_environment(self._daemon_env)
         self._filtered: Environment | None = None
         self._allowed: tuple[str, ...] = ()
+        self._asked = False
+        self._stamp: tuple[tuple[str, int], ...] | None = None  # None: the shell gave none
+
+    async def refresh(self) -> bool:
+        """Capture again when a file that shells read has changed since, or when it failed before;
+        tell whether the base is new.
+        """
+        if not self._asked or self._stamp == startup_stamp(self._base[b"HOME"]):
+            return False
+        return await self.capture()
 
     async def capture(self) -> bool:
         """Replace the base by the login shell's environment; False when the shell gave none."""
+        self._asked = True
+        stamp = startup_stamp(self._base[b"HOME"])
         captured = await capture_login_environment(self._daemon_env)
+        self._stamp = None if captured is None else stamp
         if captured is None:
             return False
+        captured.setdefault(b"HOME", self._base[b"HOME"])
         self._base = captured
         self._filtered = None
         return True

@@ -55,6 +55,8 @@ class Surveyor:
         """Take one survey after the other until cancelled."""
         await asyncio.sleep(self._first_after_s)
         while True:
+            if await self._environment.refresh():
+                self._log.write("login_environment_renewed")
             await self.look()
             await asyncio.sleep(self._every_s)
 

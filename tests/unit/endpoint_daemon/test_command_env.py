@@ -121,6 +121,38 @@ async def test_a_profile_that_hangs_or_fails_gives_none(
     assert await capture_login_environment(os.environb) is None
 
 
+async def test_it_is_captured_again_when_a_profile_has_changed_and_only_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    profile = tmp_path / ".profile"
+    profile.write_text("export TOOLS=old")
+    _login_shell(
+        monkeypatch, tmp_path, f'. {profile}; echo x >>{tmp_path}/runs; shift 2; eval "$1"'
+    )
+    daemon_env = {b"PATH": os.environb[b"PATH"], b"FARHAND_COMMANDS_HOME": os.fsencode(tmp_path)}
+    environment = CommandEnvironment(daemon_env)
+    assert not await environment.refresh()  # the first one has a time of its own
+    assert await environment.capture()
+    assert not await environment.refresh()
+    assert dict(environment.with_added((), ()))[b"TOOLS"] == b"old"
+    profile.write_text("export TOOLS=new")
+    os.utime(profile, ns=(1, 1))
+    assert await environment.refresh()
+    assert dict(environment.with_added((), ()))[b"TOOLS"] == b"new"
+    assert (tmp_path / "runs").read_text() == "x\nx\n"
+
+
+async def test_a_capture_that_failed_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    _login_shell(monkeypatch, tmp_path, "exit 3")
+    environment = CommandEnvironment({b"PATH": os.environb[b"PATH"]})
+    assert not await environment.capture()
+    _login_shell(monkeypatch, tmp_path, 'export FROM_PROFILE=yes; shift 2; eval "$1"')
+    assert await environment.refresh()
+    assert dict(environment.with_added((), ()))[b"FROM_PROFILE"] == b"yes"
+
+
 async def test_an_agent_that_keeps_the_pipe_open_does_not_hold_the_capture(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
