@@ -326,6 +326,7 @@ async def _send_to_worker(site: CallSite, args: SendToWorker) -> Outcome:
 
 async def _list_machines(site: CallSite, args: ListMachines) -> Outcome:
     views = await machines.list_all(site.tx, site.ref.instance_id)
+    views = [view for view in views if not view.is_coming]
     return ToolDone(content="\n".join(map(show.machine, views)) or render("machines", count=0))
 
 

@@ -14,7 +14,7 @@ from farhand_control_plane.db.tokens import Caller
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.placement import place
 from farhand_control_plane.domain.selector import parse
-from farhand_control_plane.domain.words import MachineKind, MachineStatus
+from farhand_control_plane.domain.words import MachineKind
 from farhand_shared.errors import InvalidInput, NotFound
 from farhand_shared.ids import MachineId, is_id
 from farhand_shared.labels import parse_labels
@@ -39,12 +39,8 @@ async def list_machines(
     async with services.database.transaction() as tx:
         found = await machines.list_all(tx, caller.instance_id, with_revoked=revoked)
     return shapes.Page(
-        items=[shapes.machine(view) for view in found if coming or not _is_coming(view)]
+        items=[shapes.machine(view) for view in found if coming or not view.is_coming]
     )
-
-
-def _is_coming(view: MachineView) -> bool:
-    return view.kind is MachineKind.ON_DEMAND and view.status is MachineStatus.PENDING
 
 
 @router.post("/codes", status_code=201)

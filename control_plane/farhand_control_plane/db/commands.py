@@ -148,12 +148,10 @@ async def _usable_machine(tx: Tx, command: NewCommand) -> dict[str, Any]:
     machine = await cursor.fetchone()
     if machine is None or machine["status"] == MachineStatus.REVOKED:
         raise NotFound("cannot queue the command: there is no such machine; list the machines")
-    status = MachineStatus(machine["status"])
-    if _is_coming(machine):
-        status = MachineStatus.ACTIVE  # it is being made, and what is queued there waits for it
     refuse_unusable(
         machine["name"],
-        status,
+        MachineKind(machine["kind"]),
+        MachineStatus(machine["status"]),
         machine["owner_member_id"],
         command.requester_member_id,
     )
@@ -175,14 +173,21 @@ def _is_coming(machine: dict[str, Any]) -> bool:  # a row
 
 
 def refuse_unusable(
-    name: str, status: MachineStatus, owner_member_id: MemberId, member_id: MemberId
+    name: str,
+    kind: MachineKind,
+    status: MachineStatus,
+    owner_member_id: MemberId,
+    member_id: MemberId,
 ) -> None:
-    """Raise NotAllowed unless the machine is the member's, Conflict when it takes no work."""
+    """Raise NotAllowed unless the machine is the member's, Conflict when it takes no work.
+
+    An environment that is being made takes work: it waits for it.
+    """
     if owner_member_id != member_id:
         raise NotAllowed(
             f"cannot run on {name}: it is another member's machine; ask them, or use your own"
         )
-    if status is MachineStatus.PENDING:
+    if status is MachineStatus.PENDING and kind is not MachineKind.ON_DEMAND:
         raise Conflict(
             f"cannot run on {name}: nobody has compared its six words yet; "
             f"farhand machines confirm {name}"

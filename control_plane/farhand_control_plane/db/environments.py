@@ -47,6 +47,7 @@ class EnvironmentView:
     error: str  # of the last try; empty: none failed
     created_at: datetime
     expires_at: datetime
+    destroying_s: float | None  # for how long it is being destroyed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +99,17 @@ async def want(
         known = await _of_ticket(tx, instance_id, ticket_id)
         if known is not None:
             return known
-    refused = over_limit(offer.limits, await in_use(tx, instance_id), member_id)
+    in_use = [
+        InUse(
+            machine_id=one.machine_id,
+            name=one.name,
+            requester_member_id=one.requester_member_id,
+            state=one.state,
+            destroying_s=one.destroying_s or 0.0,
+        )
+        for one in await list_all(tx, instance_id)
+    ]
+    refused = over_limit(offer.limits, in_use, member_id)
     if refused is not None:
         raise Conflict(refused)
     machine_id = MachineId(new_id())
@@ -163,37 +174,13 @@ async def _insert_machine(
     raise Conflict("cannot make an environment: its name is taken; try again")
 
 
-async def in_use(tx: Tx, instance_id: InstanceId) -> list[InUse]:
-    """Return every environment that is not known to be gone, oldest first."""
-    cursor = await tx.execute(
-        """
-        select e.machine_id, m.name, e.requester_member_id, e.state,
-               coalesce(extract(epoch from farhand_now() - e.destroying_at), 0) as destroying_s
-          from environments e
-          join machines m on m.instance_id = e.instance_id and m.machine_id = e.machine_id
-         where e.instance_id = %s and e.state <> 'destroyed'
-         order by e.created_at, e.machine_id
-        """,
-        (instance_id,),
-    )
-    return [
-        InUse(
-            **{
-                **row,
-                "state": EnvironmentState(row["state"]),
-                "destroying_s": float(row["destroying_s"]),
-            }
-        )
-        for row in await cursor.fetchall()
-    ]
-
-
 async def list_all(tx: Tx, instance_id: InstanceId) -> list[EnvironmentView]:
     """Return every environment that is not known to be gone, oldest first."""
     cursor = await tx.execute(
         """
         select e.machine_id, m.name, e.requester_member_id, e.ticket_id, e.provisioner, e.state,
-               e.reason, e.error, e.created_at, e.expires_at
+               e.reason, e.error, e.created_at, e.expires_at,
+               extract(epoch from farhand_now() - e.destroying_at) as destroying_s
           from environments e
           join machines m on m.instance_id = e.instance_id and m.machine_id = e.machine_id
          where e.instance_id = %s and e.state <> 'destroyed'
@@ -202,7 +189,13 @@ async def list_all(tx: Tx, instance_id: InstanceId) -> list[EnvironmentView]:
         (instance_id,),
     )
     return [
-        EnvironmentView(**{**row, "state": EnvironmentState(row["state"])})
+        EnvironmentView(
+            **{
+                **row,
+                "state": EnvironmentState(row["state"]),
+                "destroying_s": _seconds(row["destroying_s"]),
+            }
+        )
         for row in await cursor.fetchall()
     ]
 

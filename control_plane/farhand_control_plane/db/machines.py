@@ -53,6 +53,11 @@ class MachineView:
     queued_since: datetime | None  # of the oldest queued one; None: nothing is queued
     queued_until: datetime | None  # when the first of them expires
 
+    @property
+    def is_coming(self) -> bool:
+        """An environment that is being made: nothing for people to see or confirm yet."""
+        return self.kind is MachineKind.ON_DEMAND and self.status is MachineStatus.PENDING
+
 
 async def list_all(
     tx: Tx, instance_id: InstanceId, *, with_revoked: bool = False

@@ -244,7 +244,11 @@ class Execs:
                     "see farhand machines list"
                 )
             commands.refuse_unusable(
-                machine.name, machine.status, machine.owner_member_id, request.member_id
+                machine.name,
+                machine.kind,
+                machine.status,
+                machine.owner_member_id,
+                request.member_id,
             )
             if not request.wait_offline:
                 if machine.presence is machines.Presence.OFFLINE:

@@ -52,12 +52,17 @@ async def enrol(
             f"can it reach {request.url}?"
         ) from error
     finally:
-        if process.returncode is None:
-            with contextlib.suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        await make_sure_it_ended(process)
     if status != 0 or not confirmed:
         raise Unavailable(f"cannot enrol {request.name}: {last_line(errors)}")
+
+
+async def make_sure_it_ended(process: asyncio.subprocess.Process) -> None:
+    """Kill a program of ours that was given up, and bury it."""
+    if process.returncode is None:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
 
 
 async def _talk(process: asyncio.subprocess.Process, request: Request, code: bytes) -> bool:

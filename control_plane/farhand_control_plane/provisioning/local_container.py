@@ -9,7 +9,6 @@ does, and the options against Docker's own parser.
 """
 
 import asyncio
-import contextlib
 import ipaddress
 import platform
 import shutil
@@ -19,7 +18,11 @@ from urllib.parse import urlsplit
 
 from farhand_control_plane.provisioning import container_commands as commands
 from farhand_control_plane.provisioning.container_commands import Container
-from farhand_control_plane.provisioning.enrolling import enrol, last_line
+from farhand_control_plane.provisioning.enrolling import (
+    enrol,
+    last_line,
+    make_sure_it_ended,
+)
 from farhand_control_plane.provisioning.machine_file import render_machine_file
 from farhand_control_plane.provisioning.places import place_of
 from farhand_control_plane.provisioning.provisioner import Found, Request, Site
@@ -135,10 +138,7 @@ class LocalContainer:
                 f"cannot {what}: {command[0]} did not answer within {_WITHIN_S:.0f} s"
             ) from error
         finally:
-            if process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    process.kill()
-                await process.wait()
+            await make_sure_it_ended(process)
         if process.returncode != 0:
             raise Unavailable(f"cannot {what}: {command[0]} says: {last_line(errors)}")
         return printed
