@@ -111,10 +111,11 @@ class LinkClient:
         try:
             with NetworkWatch(self._network_news):
                 while True:
-                    await self._renew_if_due()
-                    if has_ended(self._identity):
-                        await self._wait_to_renew()
-                        continue
+                    if self._next is None:  # else a stream is to go on at once
+                        await self._renew_if_due()
+                        if has_ended(self._identity):
+                            await self._wait_to_renew()
+                            continue
                     ended = await self._serve_one_stream()
                     if ended.bye is not None and not ended.bye.retry:
                         return ended.bye
@@ -223,7 +224,7 @@ class LinkClient:
     # Between two streams
 
     async def _pause(self, bye: Bye | None) -> None:
-        """Wait before the next dial; a wake of the machine, also one just noticed, ends the wait."""
+        """Wait before the next dial; a wake, also one that was just noticed, ends the wait."""
         self._failures = self._failures + 1 if bye is None else 0  # who says goodbye was reached
         if bye is None and self._failures % _ASK_ADDRESS_AFTER == 0:
             await self._ask_for_addresses()
