@@ -125,7 +125,7 @@ def _texts(table: dict[str, Any], key: str) -> tuple[str, ...]:
 
 
 def write_machine_file(path: Path, machine: MachineFile) -> None:
-    """Write the file at enrolment. Nothing else in the daemon calls this."""
+    """Write the file at enrolment. Nothing else calls this; ``update --off`` edits one line."""
     lines = [
         "# What this machine allows. Only this file decides; the control plane cannot widen it.",
         "# trust_level: trusted (any command as this account, no sandbox) or off (nothing runs)",

@@ -27,7 +27,7 @@ def machine_file(*, probation_s: int) -> str:
     return f'trust_level = "trusted"\nupdate_probation_s = {seconds}\n'
 
 
-PASSES_S = 8
+PASSES_S = 6
 
 
 @dataclass

@@ -13,7 +13,14 @@ from farhand_daemon.machine_file import Ceiling
 from farhand_daemon.paths import Home
 from farhand_daemon.update.schedule import Updates
 from farhand_daemon.update.slots import Slots
-from farhand_daemon.update.state import Candidate, Trial, UpdateState, change_state
+from farhand_daemon.update.state import (
+    Candidate,
+    Doubt,
+    Trial,
+    UpdateState,
+    change_state,
+    load_state,
+)
 
 OLD, NEW = "a" * 16, "b" * 16
 CANDIDATE = Candidate(slot=NEW, version="0.2.0")
@@ -113,6 +120,35 @@ def test_a_trial_that_cannot_even_be_begun_is_not_begun_again_and_again(
 ) -> None:
     installation.knows(ready=CANDIDATE)
     assert not installation.restarts_for_what_it_sees(installation.updates(trial_failed=True))
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_a_doubt_is_settled_by_when_the_version_before_connects(
+    installation: Installation, away: bool
+) -> None:
+    doubt = Doubt(
+        candidate=CANDIDATE, home=str(installation.home.root), reason="it did not", at_ms=0
+    )
+    installation.knows(doubt=doubt)
+    updates = installation.updates()
+    if away:  # since longer than a probation
+        updates._began -= 600
+    updates.connected_now()
+    state = load_state(installation.slots.folder)
+    assert state.doubt is None
+    if away:
+        assert state.ready == replace(CANDIDATE, tries=1)
+        assert updates.problem == ""
+    else:
+        assert state.bad_version(NEW) is not None
+        assert updates.problem == "0.2.0 failed: it did not; the version before it did"
+
+
+def test_another_machines_doubt_is_left_to_it(installation: Installation) -> None:
+    doubt = Doubt(candidate=CANDIDATE, home="/another", reason="it did not", at_ms=0)
+    installation.knows(doubt=doubt)
+    installation.updates().connected_now()
+    assert load_state(installation.slots.folder).doubt == doubt
 
 
 def test_looks_at_the_server_are_spread(installation: Installation) -> None:

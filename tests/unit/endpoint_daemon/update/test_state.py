@@ -53,7 +53,7 @@ def test_a_later_versions_additions_are_left_alone_and_damage_is_no_state(tmp_pa
 
 def test_changes_at_once_lose_nothing(tmp_path: Path) -> None:
     def add() -> None:
-        for _ in range(20):
+        for _ in range(10):
             change_state(tmp_path, lambda old: replace(old, not_before_ms=old.not_before_ms + 1))
 
     threads = [threading.Thread(target=add) for _ in range(4)]
@@ -61,7 +61,7 @@ def test_changes_at_once_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert load_state(tmp_path).not_before_ms == 80
+    assert load_state(tmp_path).not_before_ms == 40
 
 
 def test_a_bad_version_is_remembered_by_its_hash_and_is_nobodys_candidate() -> None:
