@@ -1,37 +1,24 @@
 """Does file operations as a supervisor's child does them: a process of its own, on real files.
 
-What it does not model: the fork without exec (`test_supervised.py` has it).
+What it does not model: the supervisor (`test_supervised.py` has it).
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import farhand_daemon
 from farhand_daemon import file_argv
 from farhand_daemon.supervisor import wire
 from farhand_shared.file_operation import FileOperation
+from tests.integration.endpoint_daemon.files.forge import Forge, Process
 
-PACKAGES = Path(farhand_daemon.__file__).parent.parent
-PROGRAM = """
-import os, sys
-sys.path.append(sys.argv[1])
-from farhand_daemon.supervisor import wire
-from farhand_daemon.files import draft, kernel, opening, process
-exec(sys.argv[3])
-with open(sys.argv[2], "rb") as file:
-    _, argv, env, cwd = wire.decode_request(file.read())
-os._exit(process.run(argv, env, cwd))
-"""
 # What a system may lack; each has another way, which must do the same.
 WITHOUT_OPENAT2 = "kernel.Openat2.folder = lambda self, root_fd, path: None\n"
 WITHOUT_PINS = "opening.PINS = False; opening.open_file.__kwdefaults__['pins'] = False\n"
@@ -82,8 +69,9 @@ class Answer:
 class Files:
     """Operations on one root. `setup` is Python that the process runs before it."""
 
-    def __init__(self, root: Path, scratch: Path, setup: str = "") -> None:
-        self.root, self._scratch, self.setup = root, scratch, setup
+    def __init__(self, forge: Forge, root: Path, scratch: Path) -> None:
+        self.root, self._scratch, self.setup = root, scratch, ""
+        self._forge = forge
         self._requests = 0
 
     def facts(self, operation: FileOperation, **facts: Any) -> dict[str, Any]:
@@ -96,8 +84,8 @@ class Files:
 
     def do(self, operation: FileOperation, *, stdin: bytes = b"", **facts: Any) -> Answer:
         with self.start(operation, **facts) as process:
-            stdout, stderr = process.communicate(stdin, timeout=60)
-        return Answer(process.returncode, stdout, stderr)
+            stdout, stderr = process.communicate(stdin)
+            return Answer(process.wait(), stdout, stderr)
 
     def start(
         self,
@@ -107,7 +95,7 @@ class Files:
         own: Sequence[Path] = (),
         path: str = "",
         setup: str = "",
-    ) -> subprocess.Popen[bytes]:
+    ) -> Process:
         argv = file_argv.pack(
             operation,
             roots=[os.fsencode(root) for root in roots or (self.root,)],
@@ -117,14 +105,7 @@ class Files:
         self._requests += 1
         request = self._scratch / f"request-{self._requests}"
         request.write_bytes(wire.encode_request({}, list(argv), env, os.fsencode(self.root)))
-        command = [sys.executable, "-I", "-S", "-E", "-c", PROGRAM, str(PACKAGES), str(request)]
-        return subprocess.Popen(
-            [*command, self.setup + setup],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-        )
+        return self._forge.start(request, self.setup + setup)
 
 
 def names(folder: Path) -> list[str]:
@@ -132,18 +113,25 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.fixture(scope="package")
+def forge() -> Iterator[Forge]:
+    """What the processes of operations are forked from."""
+    with Forge() as forge:
+        yield forge
+
+
 @pytest.fixture
-def files(tmp_path: Path) -> Files:
+def files(forge: Forge, tmp_path: Path) -> Files:
     """Operations on an empty root."""
     for folder in ("root", "scratch"):
         (tmp_path / folder).mkdir()
-    return Files(tmp_path / "root", tmp_path / "scratch")
+    return Files(forge, tmp_path / "root", tmp_path / "scratch")
 
 
 @pytest.fixture
-def plain_files(reachable_folder: Path) -> Files:
+def plain_files(forge: Forge, reachable_folder: Path) -> Files:
     """Operations as an account that is not root, on an empty root that it owns."""
-    files = Files(reachable_folder / "root", reachable_folder)
+    files = Files(forge, reachable_folder / "root", reachable_folder)
     files.root.mkdir()
     if os.geteuid() == 0:
         os.chown(files.root, NOBODY, NOBODY)

@@ -303,8 +303,8 @@ def test_a_pattern_that_never_ends_is_ended_by_a_cancel(files: Files) -> None:
         while time.monotonic() < deadline and sys.platform == "linux":
             if int(stat_file.read_text().rpartition(")")[2].split()[11]) > 20:  # it is at it
                 break
-        process.terminate()
-        assert process.wait(30) == -15
+        process.send_signal(15)
+        assert process.wait() == -15
 
 
 # Ripgrep that does not behave

@@ -199,7 +199,6 @@ def test_a_reader_that_is_slow_is_waited_for(files: Files) -> None:
     content = os.urandom(3_000_000)
     (files.root / "file").write_bytes(content)
     with files.start(ReadFile(path=b"file")) as process:
-        assert process.stdout is not None
         assert process.stdout.read() == content
 
 
@@ -207,12 +206,9 @@ def test_a_reader_that_is_gone_ends_it(files: Files) -> None:
     with (files.root / "file").open("wb") as file:
         file.truncate(1 << 40)  # a terabyte, all of it a hole
     with files.start(ReadFile(path=b"file")) as process:
-        assert process.stdout is not None
         assert process.stdout.read(1) == b"\0"
         process.stdout.close()
-        process.stdout = None
-        process.wait(30)
-        assert process.returncode != 0
+        assert process.wait() != 0
 
 
 def test_what_is_no_file_is_never_opened(any_files: Files) -> None:

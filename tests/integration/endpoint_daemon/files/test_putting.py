@@ -3,7 +3,6 @@
 import hashlib
 import os
 import stat
-import subprocess
 import time
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from farhand_shared.file_operation import ABSENT, Expect, PutFile, StatFile, WriteFile
 from tests.integration.endpoint_daemon.files.conftest import Files, names
+from tests.integration.endpoint_daemon.files.forge import Process
 
 CONTENT = os.urandom(1_500_000) + b"\r\n\0\xff"
 
@@ -122,27 +122,25 @@ def test_what_must_be_there_is_looked_at_before_and_after(files: Files) -> None:
     assert files.refused(put(expect=ABSENT))["code"] == "exists"
     assert files.refused(put(expect=sha256(b"mine")))["code"] == "changed"
     with files.start(put(expect=sha256(b"theirs"))) as process:
-        assert process.stdin is not None
         process.stdin.write(CONTENT[:1000])
         process.stdin.flush()
+        deadline = time.monotonic() + 30
         while not part(files).exists() or not part(files).stat().st_size:
-            assert process.poll() is None
+            assert time.monotonic() < deadline
         file.write_bytes(b"changed while it came")
-        _, stderr = process.communicate(CONTENT[1000:], timeout=30)
+        _, stderr = process.communicate(CONTENT[1000:])
     assert b'"changed"' in stderr
     assert file.read_bytes() == b"changed while it came"
     assert names(files.root) == ["file"]
 
 
-def begin(files: Files, begin: bytes) -> subprocess.Popen[bytes]:
+def begin(files: Files, begin: bytes) -> Process:
     """Start a put, and return once it has taken the first bytes."""
     process = files.start(put())
-    assert process.stdin is not None
     process.stdin.write(begin)
     process.stdin.flush()
     deadline = time.monotonic() + 30
     while not part(files).exists() or part(files).stat().st_size < len(begin):
-        assert process.poll() is None
         assert time.monotonic() < deadline
     return process
 
@@ -152,7 +150,7 @@ def test_what_arrived_before_it_was_ended_is_gone_on_with(files: Files, number: 
     (files.root / "file").write_bytes(b"before")
     with begin(files, CONTENT[:1000]) as process:
         process.send_signal(number)
-        assert process.wait(30) == -number
+        assert process.wait() == -number
     assert received(files) == 1000
     assert (files.root / "file").read_bytes() == b"before"
     files.facts(put(resume=1000), stdin=CONTENT[1000:])
@@ -161,8 +159,8 @@ def test_what_arrived_before_it_was_ended_is_gone_on_with(files: Files, number: 
 
 def test_one_that_is_ended_before_its_first_byte_leaves_nothing(files: Files) -> None:
     with begin(files, b"") as process:
-        process.terminate()
-        assert process.wait(30) == -15
+        process.send_signal(15)
+        assert process.wait() == -15
     assert names(files.root) == []
 
 
@@ -171,8 +169,8 @@ def test_two_puts_of_the_same_do_not_mix(files: Files) -> None:
         assert files.refused(put(), stdin=CONTENT)["code"] == "busy"
         other = PutFile(path=b"file", size=1, sha256=sha256(b"x"))
         files.facts(other, stdin=b"x")
-        _, stderr = process.communicate(CONTENT[1000:], timeout=30)
-        assert process.returncode == 0, stderr
+        _, stderr = process.communicate(CONTENT[1000:])
+        assert process.wait() == 0, stderr
     assert (files.root / "file").read_bytes() == CONTENT
     assert names(files.root) == ["file"]
 
