@@ -86,11 +86,11 @@ def encode_file_body(body: FileBody) -> bytes:
                 "operation": "search",
                 "fixed": operation.fixed,
                 "ignore_case": operation.ignore_case,
-                "include": [_text(one, "include") for one in operation.include],
                 "limit": operation.limit,
                 "all": operation.all,
             }
             _put_bytes(out, "pattern", operation.pattern)
+            _put_list(out, "include", operation.include)
         case ReadFile():
             out |= {
                 "operation": "read",
@@ -181,7 +181,7 @@ def _operation(fields: "_Fields") -> FileOperation:
                 pattern=fields.path("pattern"),
                 fixed=fields.flag("fixed"),
                 ignore_case=fields.flag("ignore_case"),
-                include=fields.texts("include"),
+                include=fields.many("include"),
                 limit=fields.limit(),
                 all=fields.flag("all"),
             )
@@ -276,13 +276,19 @@ class _Fields:
             raise self._wrong(name, "is missing" if value is None else "is not text")
         return value
 
-    def texts(self, name: str) -> tuple[bytes, ...]:
-        value = self.take(name)
-        if value is None:
+    def many(self, name: str) -> tuple[bytes, ...]:
+        """Return the bytes of texts, or those that ``NAME_base64`` gives."""
+        texts, encoded = self.take(name), self.take(f"{name}_base64")
+        if encoded is not None:
+            try:
+                return tuple(base64.b64decode(one, validate=True) for one in encoded)
+            except (ValueError, TypeError):
+                raise self._wrong(f"{name}_base64", "is not a list of base64") from None
+        if texts is None:
             return ()
-        if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
             raise self._wrong(name, "is not a list of texts")
-        return tuple(self._encoded(one, name) for one in value)
+        return tuple(self._encoded(one, name) for one in texts)
 
     def data(self, name: str, *, required: bool = False) -> bytes:
         """Return a text's bytes, or those that ``NAME_base64`` gives."""
@@ -399,8 +405,8 @@ def _put_bytes(out: dict[str, Any], name: str, value: bytes) -> None:
         out[f"{name}_base64"] = base64.b64encode(value).decode("ascii")
 
 
-def _text(value: bytes, name: str) -> str:
+def _put_list(out: dict[str, Any], name: str, values: tuple[bytes, ...]) -> None:
     try:
-        return value.decode()
+        out[name] = [value.decode() for value in values]
     except UnicodeDecodeError:
-        raise InvalidInput(f"cannot ask for this: {name} is not UTF-8") from None
+        out[f"{name}_base64"] = [base64.b64encode(value).decode("ascii") for value in values]

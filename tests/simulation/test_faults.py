@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,28 +17,11 @@ import pytest
 from farhand_control_plane.client.api import Api
 from farhand_shared.exec_frames import FrameKind
 from farhand_shared.limits import SPOOL_HEAD_BYTES, SPOOL_TAIL_BYTES
-from tests.simulation.stage import Client, Stage, processes, stage, until
+from tests.simulation.stage import Client, Stage, processes, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(400)]
 
 LINES = 40
-
-
-@pytest.fixture(scope="module")
-def whole() -> Iterator[Stage]:
-    with stage() as made:
-        yield made
-
-
-@pytest.fixture
-def system(whole: Stage) -> Iterator[Stage]:
-    """A system in which everything works; what a test does to it is undone."""
-    yield whole
-    print(whole.logs())  # shown when the test failed
-    whole.link.heal()
-    whole.mend()
-    # Not `is_online`, which may still be true of a link that was cut a moment ago.
-    assert whole.exec("true", options=("--wait-offline",)).ended().status == 0
 
 
 class Work:

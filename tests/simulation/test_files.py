@@ -3,33 +3,17 @@
 import os
 import random
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.simulation.stage import Client, Stage, stage, until
+from tests.simulation.stage import Client, Stage, until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(400)]
 
 # What breaks off in the middle is large; for the others several windows are enough.
 LARGE, SMALL = 50 * 1024 * 1024, 12 * 1024 * 1024
 SLOW = 12 << 20  # bytes a second: there is time to break something
-
-
-@pytest.fixture(scope="module")
-def whole() -> Iterator[Stage]:
-    with stage() as made:
-        yield made
-
-
-@pytest.fixture
-def system(whole: Stage) -> Iterator[Stage]:
-    yield whole
-    print(whole.logs())  # shown when the test failed
-    whole.link.heal()
-    whole.mend()
-    assert whole.exec("true", options=("--wait-offline",)).ended().status == 0
 
 
 class Transfer:

@@ -27,16 +27,6 @@ def whole() -> Iterator[Stage]:
         yield made
 
 
-@pytest.fixture
-def system(whole: Stage) -> Iterator[Stage]:
-    """A system in which everything works; what a test does to it is undone."""
-    yield whole
-    print(whole.logs())  # shown when the test failed
-    whole.link.heal()
-    whole.mend()
-    assert whole.exec("true", options=("--wait-offline",)).ended().status == 0
-
-
 def environ(system: Stage) -> dict[str, str]:
     return {
         "PATH": "/usr/local/bin:/usr/bin:/bin",

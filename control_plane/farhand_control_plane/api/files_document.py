@@ -57,6 +57,11 @@ _BODY: Final[dict[str, Any]] = {
             "only in files that fit one of these",
             {"type": "array", "items": {"type": "string", "minLength": 1}},
         ),
+        "include_base64": {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "include, when one of them is not UTF-8",
+        },
         "offset": _of("read", "the first byte", _COUNT),
         "length": _of("read", "how many bytes; 0 means to the end", _COUNT),
         "if_version": _of("read", "another version is refused as changed", {"type": "string"}),

@@ -6,15 +6,12 @@ from typing import Any, get_args
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from farhand_proto.v1 import files_pb2, link_pb2
 from farhand_shared import codec, codec_file
 from farhand_shared.command import Argv, CommandSpec, Shell
 from farhand_shared.errors import InvalidInput, ProtocolError
 from farhand_shared.file_operation import (
-    ABSENT,
-    ANY,
     EditFile,
     FileErrorCode,
     FileFault,
@@ -33,69 +30,9 @@ from farhand_shared.file_operation import (
     read_report,
     text_of,
 )
+from tests.unit.shared.file_operations import operations
 
 PROTO = Path(__file__).resolve().parents[3] / "proto/farhand_proto/v1/files.proto"
-
-paths = st.binary(min_size=1).filter(lambda path: b"\0" not in path)
-hashes = st.binary(min_size=32, max_size=32)
-maybe_hash = hashes | st.just(b"")
-expects = st.sampled_from([ANY, ABSENT]) | hashes
-limits = st.integers(0, 10_000)
-modes = st.none() | st.integers(0, 0o777)
-offsets = st.integers(0, 1 << 62)
-yes_or_no = st.booleans()
-
-operations = st.one_of(
-    st.builds(
-        StatFile, path=paths, nofollow=yes_or_no, put_sha256=maybe_hash, hash_bytes=offsets
-    ),
-    st.builds(ListFolder, path=paths, after=st.binary(), limit=limits),
-    st.builds(GlobFiles, path=paths, pattern=paths, after=st.binary(), limit=limits, all=yes_or_no),
-    st.builds(
-        SearchFiles,
-        path=paths,
-        pattern=paths,
-        fixed=yes_or_no,
-        ignore_case=yes_or_no,
-        include=st.lists(paths, max_size=3).map(tuple),
-        limit=limits,
-        all=yes_or_no,
-    ),
-    st.builds(ReadFile, path=paths, offset=offsets, length=offsets, if_version=st.text("0a-")),
-    st.builds(
-        WriteFile,
-        path=paths,
-        data=st.binary(),
-        expect=expects,
-        mode=modes,
-        make_parents=yes_or_no,
-    ),
-    st.builds(
-        EditFile,
-        path=paths,
-        edits=st.lists(
-            st.builds(Replacement, old=st.binary(min_size=1), new=st.binary(), all=yes_or_no),
-            min_size=1,
-            max_size=3,
-        ).map(tuple),
-        expected_sha256=maybe_hash,
-    ),
-    offsets.flatmap(
-        lambda size: st.builds(
-            PutFile,
-            path=paths,
-            size=st.just(size),
-            sha256=hashes,
-            expect=expects,
-            mode=modes,
-            resume_offset=st.integers(0, size),
-            make_parents=yes_or_no,
-        )
-    ),
-    st.builds(MakeFolder, path=paths, parents=yes_or_no),
-    st.builds(MoveFile, path=paths, to=paths, replace=yes_or_no),
-    st.builds(RemoveFile, path=paths, expected_sha256=maybe_hash),
-)
 
 
 @given(operations)

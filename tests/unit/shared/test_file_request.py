@@ -10,93 +10,22 @@ from hypothesis import strategies as st
 
 from farhand_shared.errors import InvalidInput
 from farhand_shared.file_operation import (
-    ABSENT,
-    ANY,
-    LIMIT_MAX,
-    EditFile,
-    GlobFiles,
-    ListFolder,
-    MakeFolder,
-    MoveFile,
     PutFile,
     ReadFile,
-    RemoveFile,
-    Replacement,
-    SearchFiles,
-    StatFile,
     WriteFile,
 )
 from farhand_shared.file_request import FileBody, decode_file_body, encode_file_body
 from farhand_shared.limits import EXECUTION_TIMEOUT_MAX_MS
-
-_PATHS = st.binary(min_size=1, max_size=40).filter(lambda path: b"\0" not in path)
-_HASHES = st.binary(min_size=32, max_size=32)
-_MAYBE_HASH = st.just(b"") | _HASHES
-_FLAGS = st.booleans()
-_LIMITS = st.integers(min_value=0, max_value=LIMIT_MAX)
-_EXPECTS = st.sampled_from([ANY, ABSENT]) | _HASHES
-_MODES = st.none() | st.integers(min_value=0, max_value=0o777)
-_SIZES = st.integers(min_value=0, max_value=1 << 62)
-_OPERATIONS = st.one_of(
-    st.builds(
-        StatFile, path=_PATHS, nofollow=_FLAGS, put_sha256=_MAYBE_HASH, hash_bytes=_SIZES
-    ),
-    st.builds(ListFolder, path=_PATHS, after=st.binary(), limit=_LIMITS),
-    st.builds(GlobFiles, path=_PATHS, pattern=_PATHS, after=st.binary(), limit=_LIMITS, all=_FLAGS),
-    st.builds(
-        SearchFiles,
-        path=_PATHS,
-        pattern=_PATHS,
-        fixed=_FLAGS,
-        ignore_case=_FLAGS,
-        include=st.lists(st.text(min_size=1), max_size=3).map(
-            lambda globs: tuple(one.encode() for one in globs)
-        ),
-        limit=_LIMITS,
-        all=_FLAGS,
-    ),
-    st.builds(ReadFile, path=_PATHS, offset=_SIZES, length=_SIZES, if_version=st.text()),
-    st.builds(
-        WriteFile,
-        path=_PATHS,
-        data=st.binary(),
-        expect=_EXPECTS,
-        mode=_MODES,
-        make_parents=_FLAGS,
-    ),
-    st.builds(
-        EditFile,
-        path=_PATHS,
-        edits=st.lists(
-            st.builds(Replacement, old=st.binary(min_size=1), new=st.binary(), all=_FLAGS),
-            min_size=1,
-            max_size=3,
-        ).map(tuple),
-        expected_sha256=_MAYBE_HASH,
-    ),
-    st.builds(
-        PutFile,
-        path=_PATHS,
-        size=st.just(1 << 62),
-        sha256=_HASHES,
-        expect=_EXPECTS,
-        mode=_MODES,
-        resume_offset=_SIZES,
-        make_parents=_FLAGS,
-    ),
-    st.builds(MakeFolder, path=_PATHS, parents=_FLAGS),
-    st.builds(MoveFile, path=_PATHS, to=_PATHS, replace=_FLAGS),
-    st.builds(RemoveFile, path=_PATHS, expected_sha256=_MAYBE_HASH),
-)
+from tests.unit.shared.file_operations import operations, paths
 
 
 @given(
     st.builds(
         FileBody,
-        operation=_OPERATIONS,
-        cwd=st.none() | _PATHS,
+        operation=operations,
+        cwd=st.none() | paths,
         timeout_ms=st.integers(min_value=0, max_value=EXECUTION_TIMEOUT_MAX_MS),
-        wait_offline=_FLAGS,
+        wait_offline=st.booleans(),
     )
 )
 def test_what_is_encoded_comes_back_byte_for_byte(body: FileBody) -> None:
@@ -148,6 +77,10 @@ def _read(**fields: Any) -> dict[str, Any]:
         ({"operation": "list", "path": "a", "limit": 10_001}, "limit"),
         ({"operation": "search", "path": "a"}, "pattern is missing"),
         ({"operation": "search", "path": "a", "pattern": "b", "include": "*.py"}, "include"),
+        (
+            {"operation": "search", "path": "a", "pattern": "b", "include_base64": ["?"]},
+            "include_base64 is not a list of base64",
+        ),
         ({"operation": "write", "path": "a"}, "content is missing"),
         ({"operation": "write", "path": "a", "content": "b", "expect": "none"}, "expect"),
         ({"operation": "write", "path": "a", "content": "b", "mode": "0999"}, "mode"),

@@ -3103,6 +3103,8 @@ export interface operations {
                     ignore_case?: boolean;
                     /** @description search: only in files that fit one of these */
                     include?: string[];
+                    /** @description include, when one of them is not UTF-8 */
+                    include_base64?: string[];
                     /**
                      * @description read: how many bytes; 0 means to the end
                      * @default 0
