@@ -187,7 +187,12 @@ class _Asked:
         """Say what is waited for: a machine that went silent, or one that is not there yet."""
         seen = f", last heard {near(state['since'])}" if state.get("since") else ""
         if state.get("state") == "queued":
-            if not state.get("online"):
+            if state.get("paused"):
+                self._say(
+                    f"{state['waiting_for']} is paused; waiting for it to be resumed, until "
+                    f"{near(state['until'])} (Ctrl-C gives up)"
+                )
+            elif not state.get("online"):
                 self._say(
                     f"{state['waiting_for']} is offline{seen}; waiting for it until "
                     f"{near(state['until'])} (Ctrl-C gives up)"
