@@ -449,20 +449,23 @@ def test_who_only_watches_leaves_with_ctrl_c_and_the_command_goes_on(
 ) -> None:
     person = sit("--pty", script='echo up; read -r line; echo "<$line>"; exit 4')
     person.sees("up")
-    person.type("~?")
-    person.sees("This is command ")
-    person.sees("take the input over")
-    command_id = person.shown.decode().rpartition("This is command ")[2].split()[0].rstrip(".")
-    watcher = sit("--attach", command_id)
+    watcher = sit("--attach", system.machine.name)  # nothing else runs there
     watcher.sees("up")
     watcher.type("\x03")
     assert watcher.ends() == 130
     assert b"goes on" in watcher.shown
+    other = sit("--pty", script="echo up; sleep 1000")
+    other.sees("up")
+    several = system.farhand("exec", "--attach", system.machine.name).ended()
+    assert several.status == 125
+    assert several.stderr.count("bash -c") == 2
+    other.type("~.")
+    other.ends()
     person.type("here\r")
     assert person.ends() == 4
     nobody = system.farhand("exec", "--attach", "ffffffff").ended()
     assert nobody.status == 125
-    assert "no command that runs ends with 'ffffffff'" in nobody.stderr
+    assert "cannot attach to 'ffffffff': no command that runs has an id" in nobody.stderr
 
 
 def test_without_a_terminal_here_it_is_given_one_all_the_same(system: Stage) -> None:

@@ -30,8 +30,8 @@ Options, before the machine:
   --processes N      processes and threads it may have at once
   --open-files N     files that each of its processes may have open
   --wait-offline     wait for a machine that is not there, up to a day; says so on standard error
-  --attach COMMAND   follow a command that runs (its id, or the end of it) and show what it shows;
-                     Ctrl-C leaves it running
+  --attach COMMAND   follow a command that runs and show what it shows; Ctrl-C leaves it running.
+                     Its id, the end of it, or the machine if no other command runs there
   --take             with --attach: write to it from here; whoever did is told and goes on watching
   --help             show this
 

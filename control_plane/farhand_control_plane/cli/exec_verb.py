@@ -385,15 +385,24 @@ class _Attached(_Run):
         return self._api.open("GET", f"/v1/commands/{command_id}/output", timeout_s=None)
 
     def _find(self, named: str) -> str:
-        """Return the id of a command that is named by it, or by its end."""
+        """Return the id of a command: it is named by it, its end, or where it alone runs."""
         if is_id(named):
             return named
         commands = self._api.get("/v1/commands", open=True, limit=100)["items"]
-        found = [str(command["id"]) for command in commands if command["id"].endswith(named)]
-        if len(found) != 1:
-            several = "several commands end" if found else "no command that runs ends"
-            raise NotFound(f"cannot attach: {several} with {named!r}; give more of its id")
-        return found[0]
+        found = [
+            command
+            for command in commands
+            if command["id"].endswith(named) or command["machine"] == named
+        ]
+        if len(found) == 1:
+            return str(found[0]["id"])
+        if not found:
+            raise NotFound(
+                f"cannot attach to {named!r}: no command that runs has an id that ends so, and "
+                "none runs on a machine of that name"
+            )
+        shown = "".join(f"\n  {command['id'][-12:]}  {command['title']}" for command in found)
+        raise InvalidInput(f"cannot attach to {named!r}: these run; name one by its id{shown}")
 
     def _begin_input(self, accepted: dict[str, Any]) -> None:  # as the frame has it
         from farhand_control_plane.cli.exec_input import ExecInput  # seldom needed
