@@ -12,7 +12,7 @@ from farhand_daemon.files import process
 from farhand_daemon.supervisor import wire
 from farhand_shared import codec_file
 from farhand_shared.file_operation import FileOperation
-from tests.unit.shared.test_codec_file import operations
+from tests.unit.shared.file_operations import operations
 
 
 def as_json_has_it(value: Any) -> Any:
