@@ -349,10 +349,12 @@ def _verify(
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec
 
-    if abs(now_ms - signed_at_ms) > CLOCK_SKEW_S * 1000:
+    skew_s = (signed_at_ms - now_ms) / 1000
+    if abs(skew_s) > CLOCK_SKEW_S:
+        side = "ahead of" if skew_s > 0 else "behind"
         raise NotAllowed(
-            f"cannot accept the proof: it was signed more than {CLOCK_SKEW_S:.0f} s away from now;"
-            " set the clock"
+            f"cannot accept the proof: this machine's clock is {abs(skew_s):,.0f} s {side} the"
+            f" control plane's, the limit is {CLOCK_SKEW_S:,.0f} s; set the clock"
         )
     key = public_key_of(load_certificate(certificate))
     try:

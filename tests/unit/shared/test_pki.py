@@ -162,6 +162,10 @@ def test_proofs_hold_for_the_key_the_subject_and_the_time_only() -> None:
     pki.verify_status(CERTIFICATE, MACHINE.machine_id, at, status, now_ms=at + 299_000)
     renew = pki.sign_renew(KEY, CSR, at)
     pki.verify_renew(CERTIFICATE, CSR, at, renew, now_ms=at - 299_000)
+    rejoin = pki.sign_rejoin(KEY, CSR, at)
+    pki.verify_rejoin(CERTIFICATE, CSR, at, rejoin, now_ms=at)
+    with pytest.raises(NotAllowed, match="did not sign it"):
+        pki.verify_rejoin(CERTIFICATE, CSR, at, renew, now_ms=at)  # each for its purpose
 
     stranger = pki.issue_machine_certificate(
         ROOT, pki.create_csr(pki.new_private_key()), MACHINE, now=NOW
@@ -174,8 +178,10 @@ def test_proofs_hold_for_the_key_the_subject_and_the_time_only() -> None:
         pki.verify_status(CERTIFICATE, MACHINE.machine_id, at + 1, status, now_ms=at)
     with pytest.raises(NotAllowed, match="did not sign it"):
         pki.verify_renew(CERTIFICATE, CSR, at, status, now_ms=at)
-    with pytest.raises(NotAllowed, match="set the clock"):
+    with pytest.raises(NotAllowed, match="clock is 301 s behind the control plane's.*; set the"):
         pki.verify_status(CERTIFICATE, MACHINE.machine_id, at, status, now_ms=at + 301_000)
+    with pytest.raises(NotAllowed, match="clock is 7,200 s ahead of"):
+        pki.verify_status(CERTIFICATE, MACHINE.machine_id, at, status, now_ms=at - 7_200_000)
     with pytest.raises(NotAllowed, match="did not sign it"):
         pki.verify_status(CERTIFICATE, MACHINE.machine_id, at, b"", now_ms=at)
 
