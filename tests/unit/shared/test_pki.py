@@ -178,7 +178,7 @@ def test_proofs_hold_for_the_key_the_subject_and_the_time_only() -> None:
         pki.verify_status(CERTIFICATE, MACHINE.machine_id, at + 1, status, now_ms=at)
     with pytest.raises(NotAllowed, match="did not sign it"):
         pki.verify_renew(CERTIFICATE, CSR, at, status, now_ms=at)
-    with pytest.raises(NotAllowed, match="clock is 301 s behind the control plane's.*; set the"):
+    with pytest.raises(NotAllowed, match=r"clock is 301 s behind the control plane's.*; set the"):
         pki.verify_status(CERTIFICATE, MACHINE.machine_id, at, status, now_ms=at + 301_000)
     with pytest.raises(NotAllowed, match="clock is 7,200 s ahead of"):
         pki.verify_status(CERTIFICATE, MACHINE.machine_id, at, status, now_ms=at - 7_200_000)
