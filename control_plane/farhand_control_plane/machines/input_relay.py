@@ -53,26 +53,32 @@ class InputRelay:
             call_id = await input_calls.put(
                 tx, request.instance_id, request.attempt_id, _told(request, wait_s), request.data
             )
-        news = self._waiting[call_id] = asyncio.Event()
         try:
-            while time.monotonic() < until:
-                news.clear()
+            with self._hub.watch(request.attempt_id) as news:  # also told when the link comes here
+                self._waiting[call_id] = news
+                answer = await self._until_answered(request, call_id, news, until)
+            if answer is None:
                 async with self._database.transaction() as tx:
-                    answer = await input_calls.take_answer(tx, request.instance_id, call_id)
-                if answer is not None:
-                    return _answered(answer)
-                if self._hub.run(request.attempt_id) is not None:
-                    break  # the link was away for a moment, and has come back here
-                try:
-                    async with asyncio.timeout(LOOK_S):
-                        await news.wait()
-                except TimeoutError:
-                    continue
-            async with self._database.transaction() as tx:
-                await input_calls.withdraw(tx, request.instance_id, call_id)
-            return None
+                    await input_calls.withdraw(tx, request.instance_id, call_id)
         finally:
             del self._waiting[call_id]
+        return None if answer is None else _answered(answer)
+
+    async def _until_answered(
+        self, request: InputRequest, call_id: str, news: asyncio.Event, until: float
+    ) -> dict[str, Any] | None:
+        while time.monotonic() < until:
+            news.clear()
+            async with self._database.transaction() as tx:
+                answer = await input_calls.take_answer(tx, request.instance_id, call_id)
+            if answer is not None or self._hub.run(request.attempt_id) is not None:
+                return answer
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await news.wait()
+            except TimeoutError:
+                continue
+        return None
 
     def _on_notification(self, payload: str) -> None:
         first, _, call_id = payload.partition(" ")
