@@ -14,17 +14,18 @@ import time
 from farhand_daemon import process_identity
 from farhand_daemon.spool import SpoolWriter
 from farhand_daemon.supervisor import wire
+from farhand_daemon.supervisor.command_input import CommandInput
 from farhand_daemon.supervisor.descendants import reap_orphans
 from farhand_daemon.supervisor.ending import NEVER, Ending
+from farhand_daemon.supervisor.exit_record import ExitFacts, exit_of, output_facts, reap
 from farhand_daemon.supervisor.file_launch import FileLaunch
 from farhand_daemon.supervisor.guard import Guard
-from farhand_daemon.supervisor.input import InputFeed, make_input_pipe
 from farhand_daemon.supervisor.output import OutputPump, Pipes
 from farhand_daemon.supervisor.spawning import Launch, SpawnFailure
-from farhand_daemon.supervisor.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from farhand_daemon.supervisor.input import InputFeed
     from farhand_daemon.supervisor.process import SupervisorProcess
 
 _LEFT_OPEN_S = 2.0  # how long after the exit a descendant may hold the output before we report
@@ -57,13 +58,11 @@ class RunningCommand:
         self._output: OutputPump | None = None
         self._launch: Launch | None = None
         self._guard: Guard | None = None
-        self._input: InputFeed | None = None
-        self._stdin_fd: int | None = None  # the command's end of a pipe, until it has it
-        self._terminal: Terminal | None = None
+        self._input: CommandInput | None = None
         self._failure: SpawnFailure | None = None
         self._cancelled_before_start: str | None = None
         self._started: dict[str, object] | None = None
-        self._exit: tuple[int | None, int | None, bool] | None = None  # code, signal, core
+        self._exit: ExitFacts | None = None
         self._reason: str | None = None
         self._begun = self._ended = 0.0
         self._held_until: float | None = None
@@ -90,30 +89,14 @@ class RunningCommand:
             self._guard = Guard(process, facts)
             launch = FileLaunch if facts.get("file") else Launch
             self._launch = launch(argv, env, cwd, _number(facts["umask"]))
-            self._make_input(facts)
+            self._input = CommandInput(process, facts)
         except SpawnFailure as failure:
             self._failure = failure
-
-    def _make_input(self, facts: dict[str, object]) -> None:
-        """Make what the command will read from, if it is to be given something."""
-        window = facts.get("terminal")
-        try:
-            if isinstance(window, list):
-                self._terminal = Terminal(_number(window[0]), _number(window[1]))
-                self._input = self._terminal.feed(self._process.poller)
-            elif facts.get("stdin"):
-                self._stdin_fd, ours = make_input_pipe()
-                self._input = InputFeed(ours, self._process.poller)
-        except (OSError, SpawnFailure) as error:
             self._leave()
-            if isinstance(error, SpawnFailure):
-                raise
-            raise SpawnFailure(
-                "other",
-                f"cannot start: no pipe for its input: {error.strerror}; "
-                "run farhandd doctor on the machine",
-                errno=error.errno,
-            ) from None
+
+    @property
+    def _feed(self) -> InputFeed | None:
+        return None if self._input is None else self._input.feed
 
     def _leave(self) -> None:
         """Let go of what was made for a start that is not to be."""
@@ -121,17 +104,8 @@ class RunningCommand:
             self._launch.leave()
             self._launch = None
         if self._input is not None:
-            self._input.close()
+            self._input.discard()
             self._input = None
-        self._close_stdin()
-        if self._terminal is not None:
-            self._terminal.discard()
-            self._terminal = None
-
-    def _close_stdin(self) -> None:
-        if self._stdin_fd is not None:
-            os.close(self._stdin_fd)
-            self._stdin_fd = None
 
     def discard(self) -> None:
         """Forget a command that was never started: the daemon is gone, nothing has happened."""
@@ -155,19 +129,21 @@ class RunningCommand:
     def see_through(self) -> None:
         """Start the command, keep its output, end it in time, tell how it ended."""
         pid = self._start()
-        self._close_stdin()
         os.close(self._pipes[1])
         os.close(self._pipes[3])
-        if not pid or self._terminal is not None:
+        output, given, guard = self._output, self._input, self._guard
+        if output is None or given is None or guard is None:
             os.close(self._pipes[0])
             os.close(self._pipes[2])
-        output, guard = self._output, self._guard
-        left = self._run(pid, output, guard) if pid and output and guard else False
-        if self._input is not None:
-            self._input.close()
-        if self._terminal is not None:
-            self._terminal.close()
-        self._finish(left)
+            self._finish(left=False)
+            return
+        given.is_given()
+        if given.terminal is not None:
+            os.close(self._pipes[0])
+            os.close(self._pipes[2])
+        left = self._run(pid, output, given, guard)
+        given.close()
+        self._finish(left=left)
 
     def drain(self) -> None:
         """Stay for what the command left behind, as long as it holds our pipes: without a reader
@@ -193,18 +169,18 @@ class RunningCommand:
     def _start(self) -> int:
         """Spawn; give the pid, or 0 when there is nothing to run (then `_failure` says why)."""
         process, spool = self._process, self._spool
-        launch, guard = self._launch, self._guard
-        if launch is None or guard is None or spool is None:
+        launch, given, guard = self._launch, self._input, self._guard
+        if launch is None or given is None or guard is None or spool is None:
             return 0
         try:
-            pid = guard.spawn(lambda: self._spawn(launch))
+            pid = guard.spawn(lambda: given.spawn(launch, self._pipes))
         except SpawnFailure as failure:
             self._failure = failure
             self._leave()
             return 0
         self._begun = time.monotonic()
         self._held_until = self._begun + _HOLD_START_S
-        guard.began(self._begun, has_input=self._input is not None)
+        guard.began(self._begun, has_input=given.feed is not None)
         self._started = {
             "pid": pid,
             "start_time": process_identity.start_time(pid) or 0,
@@ -220,20 +196,14 @@ class RunningCommand:
             process.poller,
             process.buffer,
             link_up=self._link_up,
-            terminal_fd=None if self._terminal is None else self._terminal.master,
+            terminal_fd=None if given.terminal is None else given.terminal.master,
         )
         return pid
 
-    def _spawn(self, launch: Launch) -> int:
-        if self._terminal is not None:
-            return launch.go_on_terminal(self._terminal.path)
-        stdin_fd = self._process.null_fd if self._stdin_fd is None else self._stdin_fd
-        return launch.go(stdin_fd, self._pipes[1], self._pipes[3])
-
-    def _run(self, pid: int, output: OutputPump, guard: Guard) -> bool:
+    def _run(self, pid: int, output: OutputPump, given: CommandInput, guard: Guard) -> bool:
         """See the process to its end; True when it left descendants behind."""
         process = self._process
-        ending = Ending(pid, self._grace_s, hang_up=self._terminal is not None, fence=guard.fence)
+        ending = Ending(pid, self._grace_s, hang_up=given.terminal is not None, fence=guard.fence)
         for kind, payload in process.take_frames():
             self._obey(kind, payload, output, ending)
         while not self._over(output, ending):
@@ -250,8 +220,8 @@ class RunningCommand:
                 elif fd in process.daemon_fds():
                     for kind, payload in self._daemon_frames("running"):
                         self._obey(kind, payload, output, ending)
-                elif self._input is not None and fd == self._input.fd:
-                    self._input.write()
+                elif given.feed is not None and fd == given.feed.fd:
+                    given.feed.write()
                     self._is_quiet = False
             output.read_hung_up()
             self._keep_time(pid, output, ending, guard)
@@ -272,10 +242,8 @@ class RunningCommand:
             output.link_is(self._link_up)
         elif kind == wire.CANCEL:
             ending.begin(payload.decode(), time.monotonic())
-        elif kind == wire.INPUT and self._input is not None:
-            self._input.receive(payload)
-        elif kind == wire.RESIZE and self._terminal is not None:
-            self._terminal.resize(*wire.WINDOW.unpack(payload))
+        elif self._input is not None:
+            self._input.obey(kind, payload)
 
     def _daemon_frames(self, state: str) -> list[tuple[int, bytes]]:
         """Give what the daemon sent; a new daemon is let in and told where we are."""
@@ -285,13 +253,14 @@ class RunningCommand:
             return process.take_frames()
         if process.accept_daemon():
             rings = () if self._spool is None else self._spool.rings
+            feed = self._feed
             snapshot = {
                 "version": wire.VERSION,
                 "attempt_id": self._attempt_id,
                 "state": state,
                 "started": self._started,
                 "produced": [ring.produced for ring in rings],
-                "input": None if self._input is None else self._input.snapshot(),
+                "input": None if feed is None else feed.snapshot(),
             }
             process.put(wire.frame(wire.SNAPSHOT, dumps(snapshot)))
             process.flush()
@@ -311,7 +280,7 @@ class RunningCommand:
                     return  # the usual case: everything is reaped at once, in a moment
         reap_orphans(pid)
 
-    def _own_reason(self, exit_facts: tuple[int | None, int | None, bool]) -> str:
+    def _own_reason(self, exit_facts: ExitFacts) -> str:
         code, number, _ = exit_facts
         if code is not None:
             return "exit"
@@ -390,18 +359,18 @@ class RunningCommand:
             return
         if output.untold and not channel.blocked:  # else merged into one frame, later
             channel.put(output.frames())
-        if self._input is not None and self._input.untold and not channel.blocked:
-            channel.put(self._input.frame())
+        if (feed := self._feed) is not None and feed.untold and not channel.blocked:
+            channel.put(feed.frame())
         channel.flush()
 
     # -- exit --------------------------------------------------------------------------------------
 
-    def _finish(self, left: bool) -> None:
+    def _finish(self, *, left: bool) -> None:
         """Write the exit record and tell it."""
         process, spool, output = self._process, self._spool, self._output
         left_open = output is not None and bool(output.open)
         self.clean = not (left or left_open or process.adopted or process.terminated)
-        record = dumps(self._record(left=left, left_open=left_open))
+        record = dumps(self._record(left=left))
         if self._guard is not None:
             self._guard.end()
         if spool is not None:
@@ -411,22 +380,19 @@ class RunningCommand:
             spool.close()
         if output is not None:
             process.put(output.frames())
-        if self._input is not None and self._input.untold:
-            process.put(self._input.frame())
+        if (feed := self._feed) is not None and feed.untold:
+            process.put(feed.frame())
         goes_on = b"\x01" if self.clean and not self._last else b"\x00"
         process.put(wire.frame(wire.EXIT, goes_on + record))
         process.flush_all()
 
-    def _record(self, *, left: bool, left_open: bool) -> dict[str, object]:
+    def _record(self, *, left: bool) -> dict[str, object]:
         code, number, core = self._exit or (None, None, False)
         reason = self._reason or self._cancelled_before_start
         problem = None
         if self._failure is not None:
             reason, code = self._failure.reason, self._failure.exit_code
             problem = self._failure.problem
-        rings = self._spool.rings if self._spool is not None else ()
-        lost = self._output.lost if self._output is not None else [0, 0]
-        hashes = self._output.hashes if self._output is not None else ()
         return {
             "attempt_id": self._attempt_id,
             "reason": reason,
@@ -435,14 +401,10 @@ class RunningCommand:
             "core_dumped": core,
             "problem": problem,
             "started": self._started,
-            "total_bytes": [r.produced + n for r, n in zip(rings, lost, strict=False)] or [0, 0],
-            "omitted_bytes": [r.omitted + n for r, n in zip(rings, lost, strict=False)] or [0, 0],
-            "sha256": [digest.hexdigest() for digest in hashes] or [_SHA256_OF_NOTHING] * 2,
+            **output_facts(self._spool, self._output),
             "wall_ms": int((self._ended - self._begun) * 1000) if self._exit is not None else 0,
-            "stdout_left_open": left_open,
             "descendants_left": left and not self._survivors,
             "survivors": self._survivors,
-            "ended_at_ms": time.time_ns() // 1_000_000,
             "notes": self._notes(reason, code),
         }
 
@@ -451,32 +413,6 @@ class RunningCommand:
         if self._started is None or guard is None or spool is None:
             return []
         return guard.notes(reason=reason or "", code=code, spool=spool)
-
-
-_SHA256_OF_NOTHING = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-
-
-def exit_of(pid: int) -> tuple[int | None, int | None, bool] | None:
-    """Give (code, signal, core dumped) of a child that ended, without reaping it; else None."""
-    if not hasattr(os, "waitid"):  # macOS before Python 3.13: it cannot but be reaped
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if not ended:
-            return None
-        code = os.waitstatus_to_exitcode(status)
-        return (code, None, False) if code >= 0 else (None, -code, os.WCOREDUMP(status))
-    info = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    if info is None:
-        return None
-    if info.si_code == os.CLD_EXITED:
-        return info.si_status, None, False
-    return None, info.si_status, info.si_code == os.CLD_DUMPED
-
-
-def reap(pid: int) -> None:
-    try:
-        os.waitpid(pid, 0)
-    except ChildProcessError:
-        return
 
 
 def dumps(value: object) -> bytes:

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from farhand_daemon.supervisor.running import exit_of
+from farhand_daemon.supervisor.exit_record import exit_of
 
 
 @pytest.mark.parametrize("with_waitid", [True, False])
