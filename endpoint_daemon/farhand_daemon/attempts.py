@@ -15,7 +15,8 @@ from farhand_daemon.journal import Decision, Journal, Told, nothing
 from farhand_daemon.journal_file import EntryState
 from farhand_daemon.supervisor.fork_client import SPOOL_FOLDER, ForkServer
 from farhand_daemon.supervisor.handle import CommandHandle, HandleState
-from farhand_daemon.supervisor.pool import CommandListener, SupervisorPool
+from farhand_daemon.supervisor.listener import CommandListener
+from farhand_daemon.supervisor.pool import SupervisorPool
 from farhand_daemon.supervisor.records import (
     ExitRecord,
     Quiet,

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Sized
 from pathlib import Path
-from typing import Protocol
 
 from farhand_daemon.spool import (
     DEFAULT_HEAD_BYTES,
@@ -26,20 +23,20 @@ from farhand_daemon.supervisor.cgroup_base import sweep
 from farhand_daemon.supervisor.connection import SupervisorConnection, connect_in_folder
 from farhand_daemon.supervisor.fork_client import SPOOL_FOLDER, ForkServer
 from farhand_daemon.supervisor.handle import CommandHandle, HandleState
+from farhand_daemon.supervisor.listener import CommandListener
 from farhand_daemon.supervisor.orphans import ORPHANS_FOLDER, Orphans
 from farhand_daemon.supervisor.process import SOCKETS_FOLDER
 from farhand_daemon.supervisor.records import (
     ExitRecord,
-    Quiet,
     Reason,
     SpawnProblem,
     SpawnSpec,
-    Started,
     Stream,
     SupervisorLoss,
     limit_facts,
     quiet_from,
     started_from,
+    unstarted_record,
 )
 from farhand_daemon.supervisor.recovery import (
     judge_spool,
@@ -54,28 +51,6 @@ _SYNC_AFTER_S = 1.0  # most results are acknowledged before; then the disk is ne
 _MOST_TRIES = 5
 _LOOK_AGAIN_S = 0.2  # at an earlier supervisor that lives, or is just ending, without a connection
 _REQUEST_SUFFIX = ".request"
-
-
-class CommandListener(Protocol):
-    """What the pool tells. Called on the event loop; must not block and should not raise."""
-
-    def command_started(self, handle: CommandHandle, started: Started) -> None:
-        """The process exists. Comes before every other event of the command, or never."""
-
-    def output_produced(self, handle: CommandHandle, stream: Stream, produced_bytes: int) -> None:
-        """There is output up to this offset; offsets of a stream only grow."""
-
-    def input_moved(self, handle: CommandHandle) -> None:
-        """The command has taken some of its input, or takes no more: `handle.input_…` says."""
-
-    def command_quiet(self, handle: CommandHandle, quiet: Quiet) -> None:
-        """It writes nothing and seems to wait for somebody to type. A hint, and no more."""
-
-    def command_exited(self, handle: CommandHandle, record: ExitRecord) -> None:
-        """It is over and all its output is in the spool. Once per handle."""
-
-    def supervisor_lost(self, handle: CommandHandle, loss: SupervisorLoss) -> None:
-        """Its supervisor died: the outcome is indeterminate. Once, instead of `command_exited`."""
 
 
 class SupervisorPool:
@@ -318,14 +293,16 @@ class SupervisorPool:
         handle.spool_path.with_suffix(_REQUEST_SUFFIX).unlink(missing_ok=True)
         handle.tries += 1
         if handle.stop_wanted is not None:
-            self._finish(handle, _unstarted(handle, Reason(handle.stop_wanted.value), None))
+            self._finish(
+                handle, unstarted_record(handle.attempt_id, Reason(handle.stop_wanted.value), None)
+            )
         elif handle.tries >= _MOST_TRIES:
             problem = SpawnProblem(
                 kind="no_supervisor",
                 message="cannot start: no process could be made to supervise the command; "
                 "see supervisor.log in the daemon's home, then ask for it again",
             )
-            self._finish(handle, _unstarted(handle, Reason.SPAWN_ERROR, problem))
+            self._finish(handle, unstarted_record(handle.attempt_id, Reason.SPAWN_ERROR, problem))
         else:
             self.loop.call_later(0.05 * 2**handle.tries, self._hand_over_again, handle)
 
@@ -340,7 +317,7 @@ class SupervisorPool:
                 message=f"cannot start: {error.strerror}; run farhandd doctor on the machine",
                 errno=error.errno,
             )
-            self._finish(handle, _unstarted(handle, Reason.SPAWN_ERROR, problem))
+            self._finish(handle, unstarted_record(handle.attempt_id, Reason.SPAWN_ERROR, problem))
 
     def _finish(self, handle: CommandHandle, record: ExitRecord) -> None:
         handle.note_exit(record)
@@ -444,28 +421,6 @@ class SupervisorPool:
         future = self.loop.run_in_executor(None, work)
         self._threads.add(future)
         future.add_done_callback(self._threads.discard)
-
-
-def _unstarted(handle: CommandHandle, reason: Reason, problem: SpawnProblem | None) -> ExitRecord:
-    """Make the record of a command that no supervisor could be given."""
-    nothing = hashlib.sha256(b"").digest()
-    return ExitRecord(
-        attempt_id=handle.attempt_id,
-        reason=reason,
-        exit_code=None,
-        signal=None,
-        core_dumped=False,
-        problem=problem,
-        started=None,
-        total_bytes=(0, 0),
-        omitted_bytes=(0, 0),
-        sha256=(nothing, nothing),
-        wall_ms=0,
-        stdout_left_open=False,
-        descendants_left=False,
-        survivors=0,
-        ended_at_ms=time.time_ns() // 1_000_000,
-    )
 
 
 def _sync_spool(path: str) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
@@ -225,4 +227,26 @@ def started_from(document: Mapping[str, Any]) -> Started:
         boot_id=str(document["boot_id"]),
         at_ms=int(document["at_ms"]),
         group=str(document.get("group", "")),
+    )
+
+
+def unstarted_record(attempt_id: str, reason: Reason, problem: SpawnProblem | None) -> ExitRecord:
+    """Make the record of a command that no supervisor could be given."""
+    nothing = hashlib.sha256(b"").digest()
+    return ExitRecord(
+        attempt_id=attempt_id,
+        reason=reason,
+        exit_code=None,
+        signal=None,
+        core_dumped=False,
+        problem=problem,
+        started=None,
+        total_bytes=(0, 0),
+        omitted_bytes=(0, 0),
+        sha256=(nothing, nothing),
+        wall_ms=0,
+        stdout_left_open=False,
+        descendants_left=False,
+        survivors=0,
+        ended_at_ms=time.time_ns() // 1_000_000,
     )
