@@ -15,6 +15,7 @@ from farhand_shared.file_operation import (
     ABSENT,
     EditFile,
     ReadFile,
+    RemoveFile,
     Replacement,
     WriteFile,
 )
@@ -200,6 +201,45 @@ def test_of_writers_that_expect_the_same_exactly_one_wins(
     assert sorted(codes) == [0, 1, 1, 1, 1, 1]
     assert file.read_bytes() == writes[codes.index(0)].data
     assert names(files.root) == ["file"]
+
+
+@pytest.mark.parametrize("operation", ["write", "remove"])
+def test_between_the_last_look_and_the_rename_nobody_else_comes(
+    files: Files, operation: str
+) -> None:
+    file = files.root / "file"
+    file.write_bytes(b"before")
+    write = WriteFile(path=b"file", data=b"first", expect=sha256(b"before"))
+    late: WriteFile | RemoveFile = WriteFile(path=b"file", data=b"x", expect=sha256(b"before"))
+    if operation == "remove":
+        late = RemoveFile(path=b"file", expected_sha256=sha256(b"before"))
+    holds = """
+replace = draft.Draft._replace
+def held(self):
+    os.write(1, b"ready")
+    os.read(0, 1)
+    replace(self)
+draft.Draft._replace = held
+"""
+    tells = """
+from farhand_daemon.files import expectation
+lock = expectation._lock
+def tried(folder):
+    got = lock(folder)
+    os.write(1, b"y" if got else b"n")
+    return got
+expectation._lock = tried
+"""
+    with files.start(write, setup=holds) as first:
+        assert first.stdout.read(5) == b"ready"
+        with files.start(late, setup=tells) as second:
+            assert second.stdout.read(1) == b"n"  # it waits
+            _, stderr = first.communicate(b"go")
+            assert first.wait() == 0, stderr
+            _, stderr = second.communicate(b"")
+            assert second.wait() == 1
+            assert b'"changed"' in stderr
+    assert file.read_bytes() == b"first"
 
 
 @pytest.mark.parametrize("how", ["in place", "renamed", "removed", "to a link", "to a folder"])
