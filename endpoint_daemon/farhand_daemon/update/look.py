@@ -1,5 +1,6 @@
 """Look for a release, install it, and have it tried: all of it in a short process of its own."""
 
+import os
 import sys
 import time
 from dataclasses import replace
@@ -102,6 +103,7 @@ def look_by_daemon(home: Home) -> None:
     if not allowed_now(slots.folder, home.machine_file):
         return
     asked = Asked(by_person=False)
+    os.nice(10)  # pip unpacks while somebody works on this computer
 
     def note(result: str) -> None:
         now_ms = time.time_ns() // 1_000_000

@@ -153,4 +153,11 @@ async def test_off_and_not_now_are_obeyed_and_said(machine: Trusting) -> None:
     assert "not before" in await machine.said("status")
     # A person who asks now means now.
     assert "0.2.0 is tried when the daemon starts" in await machine.said("update")
-    assert machine.program.state.not_before_ms == 0
+    state = machine.program.state
+    assert state.ready is not None
+    assert (state.ready.asked, state.not_before_ms) == (True, 0)
+    # Without a person it is the same, but for who asked.
+    await machine.said("update", "--by-daemon")
+    state = machine.program.state
+    assert state.ready is not None
+    assert (state.ready.asked, state.check_result) == (False, "0.2.0 was installed to be tried")
