@@ -370,6 +370,18 @@ def test_the_terminal_is_back_after_a_link_that_stays_away(system: Stage, sit: S
     until("the replica answers", system.answers)
 
 
+def test_a_terminal_goes_on_over_whatever_dies_between(system: Stage, sit: Sit) -> None:
+    person = sit("--pty", script='echo up; while read -r line; do echo "<$line>"; done; exit 9')
+    person.sees("up")
+    for number, breaks in enumerate((system.kill_daemon, system.link.cut, system.kill_replica)):
+        breaks()
+        system.mend()
+        person.type(f"after {number}\r")
+        person.sees(f"<after {number}>", within_s=90)
+    person.type("\x04")
+    assert person.ends(within_s=90) == 9
+
+
 def test_leaving_lets_it_go_on_and_coming_back_shows_all_of_it(sit: Sit) -> None:
     person = sit("--pty", script='echo up; read -r line; echo "<$line>"; read -r line; exit 6')
     person.sees("up")

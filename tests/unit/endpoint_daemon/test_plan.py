@@ -154,11 +154,25 @@ def test_the_plan_hash_changes_with_anything_that_would_run_differently(tmp_path
         replace(base, limits=Limits(memory_bytes=8 << 20)),
         replace(base, limits=Limits(processes=8 << 20)),
         replace(base, limits=Limits(open_files=64)),
+        replace(base, stdin=True),
+        replace(base, pty=Pty(rows=24, columns=80)),
     ]
     plans = [_planned(judge(_offer(), spec, _machine(tmp_path))) for spec in [base, *others]]
     hashes = [plan.digest() for plan in plans]
     assert len(set(hashes)) == len(hashes)
     assert plans[0].digest() == replace(plans[0]).digest()
+
+
+def test_a_terminal_says_its_kind_unless_the_command_does(tmp_path: Path) -> None:
+    spec = replace(_echo(), pty=Pty(rows=24, columns=80, term=b"xterm"))
+    plan = _planned(judge(_offer(), spec, _machine(tmp_path)))
+    assert (plan.terminal, dict(plan.env)) == ((24, 80), {b"TERM": b"xterm"})
+    larger = replace(spec, pty=Pty(rows=50, columns=80, term=b"xterm"))
+    assert _planned(judge(_offer(), larger, _machine(tmp_path))).digest() == plan.digest()
+    own = replace(spec, env=((b"TERM", b"dumb"),))
+    assert dict(_planned(judge(_offer(), own, _machine(tmp_path))).env) == {b"TERM": b"dumb"}
+    wrong = replace(spec, pty=Pty(rows=24, columns=80, term=b"a\0b"))
+    assert _denied(judge(_offer(), wrong, _machine(tmp_path))) == "bad_variable"
 
 
 def test_an_offer_that_is_not_what_it_says_is_refused(tmp_path: Path) -> None:
