@@ -91,6 +91,12 @@ def test_a_server_that_is_killed_while_it_makes_one_makes_it_once(yard: System) 
     refused = yard.farhand("machines", "create")
     assert refused.status == 1
     assert f"you have 2 ({made}, {other}), the limit is 2; close a ticket or" in refused.err
+    listed = yard.farhand("provisioners", "list").out
+    assert "2 of 4" in listed
+    assert [line.split()[0] for line in listed.splitlines() if line.startswith("env-")] == [
+        made,
+        other,
+    ]
     os.kill(yard.pid_of("server"), signal.SIGKILL)
 
     def shown() -> dict[str, str]:

@@ -20,8 +20,9 @@ _UNLIMITED: Final = "-"
 
 @app.command("list", cls=Verb)
 def list_(as_json: Json = False) -> None:
-    """List what can make environments, and which of them does."""
-    page = api().get("/v1/provisioners")
+    """List what can make environments and which of them does, then the environments there are."""
+    server = api()
+    page = server.get("/v1/provisioners")
     if as_json:
         show_json(page)
         return
@@ -43,6 +44,24 @@ def list_(as_json: Json = False) -> None:
     )
     if not any(one["in_use"] for one in page["items"]):
         note("None is in use. To use one, start the server with FARHAND_PROVISIONER=NAME.")
+    made = server.get("/v1/environments")["items"]
+    if made:
+        show()
+        table(
+            ("ENVIRONMENT", "STATE", "PROVISIONER", "TICKET", "UNTIL", "NOTE"),
+            [
+                (
+                    one["name"],
+                    one["state"],
+                    one["provisioner"],
+                    one["ticket_id"] or "none",
+                    when(one["expires_at"]),
+                    one["error"] or one["reason"],
+                )
+                for one in made
+            ],
+            "",
+        )
 
 
 def _of_limit(count: int, limits: dict[str, Any] | None, name: str) -> str:  # limits: JSON
