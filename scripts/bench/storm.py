@@ -179,12 +179,17 @@ def storm(plane: Plane, workers: list[Worker]) -> Storm:
 
 
 def measure(plane: Plane, options: argparse.Namespace) -> None:
-    machines = asyncio.run(enrol_all(plane, options.links))
+    machines = asyncio.run(enrol_all(plane, options.links + options.links // 10))
+    first, machines = machines[options.links :], machines[: options.links]
     share = -(-len(machines) // options.workers)
-    workers = [Worker(machines[first : first + share]) for first in range(0, len(machines), share)]
+    workers = [Worker(machines[at : at + share]) for at in range(0, len(machines), share)]
+    some = [Worker(first)]
     storms = []
     try:
-        all_do(workers, "nothing")  # they have read what they are
+        all_do([*some, *workers], "nothing")  # they have read what they are
+        # What a server needs but once (its pools of connections, its code) it has after these.
+        storm(plane, some)
+        time.sleep(SETTLE_S)
         before = pss_mb(plane.parts()["server"])
         for number in range(options.rounds):
             if number:
@@ -194,7 +199,7 @@ def measure(plane: Plane, options: argparse.Namespace) -> None:
         time.sleep(SETTLE_S)
         after = pss_mb(plane.parts()["server"])
     finally:
-        for worker in workers:
+        for worker in (*some, *workers):
             worker.end()
     print(f"{len(machines)} links in {len(workers)} processes, {load()}")
     for number, one in enumerate(storms, 1):

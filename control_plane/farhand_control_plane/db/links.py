@@ -46,6 +46,7 @@ class Admission:
     owner_member_id: MemberId
     status: MachineStatus
     certificate_valid: bool  # known and not revoked
+    was_online: bool  # as everybody else sees it until now
     holder: Holder | None  # a live older stream
 
 
@@ -74,9 +75,9 @@ async def lock_for_admission(
 ) -> Admission | None:
     """Lock the machine's row until commit and return how it stands; None when it is unknown."""
     cursor = await tx.execute(
-        """
+        f"""
         select m.name, m.owner_member_id, m.status, l.replica_id, l.epoch, l.daemon_instance_id,
-               coalesce(l.lease_until > farhand_now(), false) as leased,
+               coalesce(l.lease_until > farhand_now(), false) as leased, {ONLINE} as online,
                exists (select from certificates c
                         where c.instance_id = m.instance_id and c.machine_id = m.machine_id
                           and c.serial = %s and c.revoked_at is null) as certificate_valid
@@ -85,7 +86,7 @@ async def lock_for_admission(
                  on l.instance_id = m.instance_id and l.machine_id = m.machine_id
          where m.instance_id = %s and m.machine_id = %s
            for no key update of m
-        """,
+        """,  # noqa: S608 - a constant of ours only
         (serial, instance_id, machine_id),
     )
     row = await cursor.fetchone()
@@ -104,6 +105,7 @@ async def lock_for_admission(
         owner_member_id=row["owner_member_id"],
         status=MachineStatus(row["status"]),
         certificate_valid=row["certificate_valid"],
+        was_online=row["online"],
         holder=holder,
     )
 
@@ -124,79 +126,78 @@ async def take(
     replica_id: ReplicaId,
     address: str,
     hello: Hello,
+    was_online: bool,
 ) -> int:
     """Make this stream the machine's link and store what its Hello says; return the new epoch.
 
-    Waits for writes of the older stream that are under way; later ones fail. Call it with the
-    machine's row locked, and last: a machine that was offline is told to be online, one that says
-    something else of itself than before to be described anew.
+    One statement, because all machines may come back at once. Waits for writes of the older stream
+    that are under way; later ones fail. Call it with the machine's row locked, and last: a machine
+    that was offline is told to be online, one that says something else of itself than before to be
+    described anew.
     """
-    was_online = await _is_online(tx, instance_id, machine_id)
     cursor = await tx.execute(
         """
         with before as (
           select trust_level, allow_inferred, concurrency, facts, daemon_version
-            from machines where instance_id = %s and machine_id = %s
+            from machines where instance_id = %(instance_id)s and machine_id = %(machine_id)s
+        ), machine as (
+          update machines m
+             set trust_level = %(trust_level)s, chosen_by = %(chosen_by)s,
+                 allow_inferred = %(allow_inferred)s, concurrency = %(concurrency)s,
+                 facts = case when %(all_facts)s then '{}' else m.facts end || %(facts)s,
+                 capability = %(capability)s, daemon_version = %(daemon_version)s,
+                 journal_id = %(journal_id)s, journal_counter = %(journal_counter)s,
+                 seen_at = farhand_now()
+            from before
+           where m.instance_id = %(instance_id)s and m.machine_id = %(machine_id)s
+          returning m.name, (m.trust_level, m.allow_inferred, m.concurrency, m.facts)
+                    is distinct from (before.trust_level, before.allow_inferred,
+                                      before.concurrency, before.facts) as described,
+                    before.daemon_version as version_before,
+                    coalesce(before.facts->>'update_problem', '') as problem_before
+        ), taken as (
+          insert into machine_connections as l
+                 (instance_id, machine_id, replica_id, address, epoch, daemon_instance_id,
+                  connected_at, lease_until)
+          values (%(instance_id)s, %(machine_id)s, %(replica_id)s, %(address)s, 1,
+                  %(daemon_instance_id)s, farhand_now(),
+                  farhand_now() + make_interval(secs => %(lease_s)s))
+          on conflict (instance_id, machine_id) do update
+             set replica_id = excluded.replica_id, address = excluded.address,
+                 epoch = l.epoch + 1, daemon_instance_id = excluded.daemon_instance_id,
+                 connected_at = excluded.connected_at, lease_until = excluded.lease_until
+          returning epoch
         )
-        update machines m
-           set trust_level = %s, chosen_by = %s, allow_inferred = %s, concurrency = %s,
-               facts = case when %s then '{}' else m.facts end || %s,
-               capability = %s, daemon_version = %s, journal_id = %s, journal_counter = %s,
-               seen_at = farhand_now()
-          from before
-         where m.instance_id = %s and m.machine_id = %s
-        returning m.name, (m.trust_level, m.allow_inferred, m.concurrency, m.facts)
-                  is distinct from (before.trust_level, before.allow_inferred, before.concurrency,
-                                    before.facts) as described,
-                  before.daemon_version as version_before,
-                  coalesce(before.facts->>'update_problem', '') as problem_before
+        select machine.*, taken.epoch, pg_notify(%(channel)s, %(machine_id)s::text)
+          from machine, taken
         """,
-        (
-            instance_id,
-            machine_id,
-            hello.trust_level,
-            hello.chosen_by,
-            hello.allow_inferred,
-            hello.concurrency or CONCURRENCY_DEFAULT,
-            hello.facts.survey is not None,  # without one, what an earlier one told stays
-            Jsonb(facts_json(hello.facts)),
-            hello.capability,
-            hello.daemon_version,
-            hello.journal_id,
-            hello.journal_counter,
-            instance_id,
-            machine_id,
-        ),
+        {
+            "instance_id": instance_id,
+            "machine_id": machine_id,
+            "trust_level": hello.trust_level,
+            "chosen_by": hello.chosen_by,
+            "allow_inferred": hello.allow_inferred,
+            "concurrency": hello.concurrency or CONCURRENCY_DEFAULT,
+            # Without a survey, what an earlier one told stays.
+            "all_facts": hello.facts.survey is not None,
+            "facts": Jsonb(facts_json(hello.facts)),
+            "capability": hello.capability,
+            "daemon_version": hello.daemon_version,
+            "journal_id": hello.journal_id,
+            "journal_counter": hello.journal_counter,
+            "replica_id": replica_id,
+            "address": address,
+            "daemon_instance_id": hello.daemon_instance_id,
+            "lease_s": CONNECTION_LEASE_S,
+            "channel": MACHINES,
+        },
     )
-    (machine,) = await cursor.fetchall()
-    cursor = await tx.execute(
-        """
-        insert into machine_connections as l
-               (instance_id, machine_id, replica_id, address, epoch, daemon_instance_id,
-                connected_at, lease_until)
-        values (%s, %s, %s, %s, 1, %s, farhand_now(), farhand_now() + make_interval(secs => %s))
-        on conflict (instance_id, machine_id) do update
-           set replica_id = excluded.replica_id, address = excluded.address, epoch = l.epoch + 1,
-               daemon_instance_id = excluded.daemon_instance_id,
-               connected_at = excluded.connected_at, lease_until = excluded.lease_until
-        returning epoch
-        """,
-        (
-            instance_id,
-            machine_id,
-            replica_id,
-            address,
-            hello.daemon_instance_id,
-            CONNECTION_LEASE_S,
-        ),
-    )
-    rows = await cursor.fetchall()
-    await tx.execute("select pg_notify(%s, %s)", (MACHINES, machine_id))
-    await _tell_of_update(tx, instance_id, machine_id, machine, hello)
-    if not was_online or machine["described"]:
+    (taken,) = await cursor.fetchall()
+    await _tell_of_update(tx, instance_id, machine_id, taken, hello)
+    if not was_online or taken["described"]:
         kind = EventKind.MACHINE_DESCRIBED if was_online else EventKind.MACHINE_ONLINE
-        await events.emit_of_machine(tx, instance_id, kind, machine_id, machine["name"])
-    return int(rows[0]["epoch"])
+        await events.emit_of_machine(tx, instance_id, kind, machine_id, taken["name"])
+    return int(taken["epoch"])
 
 
 async def _tell_of_update(
@@ -213,21 +214,6 @@ async def _tell_of_update(
     if problem and problem != machine["problem_before"]:
         kind = EventKind.MACHINE_UPDATE_FAILED
         await events.emit_of_machine(tx, instance_id, kind, machine_id, name, reason=problem)
-
-
-async def _is_online(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> bool:
-    cursor = await tx.execute(
-        f"""
-        select {ONLINE} as online
-          from machines m
-          left join machine_connections l
-                 on l.instance_id = m.instance_id and l.machine_id = m.machine_id
-         where m.instance_id = %s and m.machine_id = %s
-        """,  # noqa: S608 - a constant of ours only
-        (instance_id, machine_id),
-    )
-    row = await cursor.fetchone()
-    return row is not None and row["online"]
 
 
 async def quarantine(tx: Tx, instance_id: InstanceId, machine_id: MachineId) -> None:

@@ -95,6 +95,7 @@ class Admission:
                         replica_id=self._replica_id,
                         address=self._address,
                         hello=hello,
+                        was_online=admission.was_online,
                     )
                     return Holding(
                         held=HeldLink(instance_id=instance_id, machine_id=machine_id, epoch=epoch),

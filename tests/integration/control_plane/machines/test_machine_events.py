@@ -82,7 +82,7 @@ async def test_a_recycled_stream_tells_nothing(lab):
 
 
 async def test_a_machine_whose_replica_was_killed_is_told_offline_once(lab, monkeypatch):
-    replica = await lab.replica()
+    replica = await lab.replica(expire_s=3600.0)  # who sweeps here is the test
     machine = await lab.machine(replica)
     async with lab.daemon(machine, replica):
         # A killed replica says nothing: neither does this one from now on.
