@@ -28,7 +28,7 @@ RawCall = grpc.aio.StreamStreamCall[bytes, bytes]
 WELCOME_DUE_S: Final = 30.0  # a replica may ask an older link of ours for 10 s before it answers
 SILENT_AFTER_S: Final = PING_INTERVAL_S + PONG_DUE_S  # a ping was due, and as late as an answer may
 SLEPT: Final = "this machine slept, or its clock was set"
-_LAST_WRITE_S: Final = 1.0  # a frame on its way is let go out before another stream takes over
+_LAST_WRITE_S: Final = 5.0  # a frame on its way is let go out before another stream takes over
 
 
 class StreamEnded(Exception):

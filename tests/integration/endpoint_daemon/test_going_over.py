@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import time
 from pathlib import Path
 
 from tests.fakes.fake_control_plane import FakeAttempt, FakeControlPlane
@@ -41,12 +40,11 @@ async def test_a_certificate_is_renewed_under_running_output_and_nobody_notices(
     plane: FakeControlPlane, farhandd: Farhandd, tmp_path: Path
 ) -> None:
     machine_id = await farhandd.enrol(plane)
-    path = farhandd.home / "identity.json"
-    due_ms = int((time.time() + 1) * 1000)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "renew_at_ms": due_ms}))
     await farhandd.start_hurried(0.05)  # it looks around four times a second
     machine = await plane.connected(machine_id)
     attempt = plane.offer(machine_id, _talker(tmp_path / "stop"))
+    await _grows(plane, attempt)
+    (farhandd.home / "renew-now").touch()
     await plane.connected(machine_id, after_epoch=1)  # the new certificate is shown
     assert plane.renewals == 1
     await _grows(plane, attempt)
