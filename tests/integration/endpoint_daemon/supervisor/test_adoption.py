@@ -236,10 +236,10 @@ async def test_everything_of_ours_killed_at_once_is_indeterminate(crash: Crash) 
     await crash.kill_daemon()
     attempts = await crash.lab.open()
     handle = attempts.live["victim"]
+    loss = await lost(handle)  # on a busy computer a killed process takes a moment to be gone
     assert attempts.status("victim").state is AttemptState.INDETERMINATE
-    assert handle.loss is not None
-    assert handle.loss.still_running
-    assert "died while it ran" in handle.loss.message
+    assert loss.still_running
+    assert "died while it ran" in loss.message
     assert read_all(handle, Stream.STDOUT) == b"out\n"
     assert not [p for p in (crash.lab.state_dir / "supervisors").iterdir() if p.stem == "victim"]
 
