@@ -41,6 +41,7 @@ SERVER, MACHINES_SIDE = "127.0.0.1", "127.0.0.2"
 # What a kill of the postmaster must not lose is written; the disk itself does not fail here.
 _DURABLE_ENOUGH = {"fsync": "off"}
 _PYTHON = [sys.executable, "-P", "-m"]
+FARHAND: Final = (*_PYTHON, "farhand_control_plane")
 
 
 class NotInTime(AssertionError):
@@ -305,16 +306,18 @@ class Stage:
 
     def farhand(self, *arguments: str | bytes) -> Client:
         """Start `farhand` as a person would."""
-        environ = {
+        client = Client([*FARHAND, *arguments], self.client_environ(), self.work)
+        self.clients.append(client)
+        return client
+
+    def client_environ(self) -> dict[str, str]:
+        """Return the environment in which a person's `farhand` finds the replica."""
+        return {
             **self._environ(),
             "FARHAND_HOME": str(self.folder / "nobody's home"),
             "FARHAND_URL": self.url,
             "FARHAND_TOKEN": (self.home / "token").read_text().strip(),
         }
-        full = [*_PYTHON, "farhand_control_plane", *arguments]
-        client = Client(full, environ, self.work)
-        self.clients.append(client)
-        return client
 
     def shell(self, script: str, options: tuple[str, ...] = ()) -> Client:
         return self.exec(script, options=("--shell", *options))

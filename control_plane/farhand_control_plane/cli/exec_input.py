@@ -10,7 +10,7 @@ import threading
 from typing import Final
 
 from farhand_control_plane.cli import terminal
-from farhand_control_plane.cli.input_writer import READ_BYTES, InputWriter
+from farhand_control_plane.cli.input_writer import READ_BYTES, InputWriter, start_thread
 from farhand_control_plane.cli.leaving import Left
 from farhand_control_plane.client.api import Target
 
@@ -96,7 +96,7 @@ class ExecInput:
             self._terminal.raw()
         else:
             self._terminal.watch()
-        threading.Thread(target=self._read_keys, name="keyboard", daemon=True).start()
+        start_thread(self._read_keys, name="keyboard")
 
     def _read_keys(self) -> None:
         while True:

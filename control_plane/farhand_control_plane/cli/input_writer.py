@@ -7,6 +7,7 @@ also while the server is away: one reads, one sends; the main thread shows the o
 import os
 import queue
 import select
+import signal
 import socket
 import threading
 import time
@@ -26,6 +27,19 @@ _READ_AHEAD: Final = 16
 _ASK_AFTER_S: Final = 1.0
 _AGAIN_FIRST_S: Final = 0.1
 _AGAIN_CAP_S: Final = 2.0
+
+
+def start_thread(work: Callable[[], None], *, name: str) -> None:
+    """Run it in a thread that takes no signals and keeps nobody from leaving.
+
+    A signal that another thread gets does not wake the main thread, which alone may act on it: it
+    would be heard when the next output comes.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        threading.Thread(target=work, name=name, daemon=True).start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +90,11 @@ class InputWriter:
 
     def start(self) -> None:
         """Begin to send."""
-        threading.Thread(target=self._run, name="input-sender", daemon=True).start()
+        start_thread(self._run, name="input-sender")
 
     def read_from(self, descriptor: int) -> None:
         """Send what a descriptor gives, to its end; begins to read at once."""
-        threading.Thread(
-            target=self._read, args=(descriptor,), name="input-reader", daemon=True
-        ).start()
+        start_thread(lambda: self._read(descriptor), name="input-reader")
 
     def write(self, data: bytes) -> None:
         """Send bytes; waits while the command does not read."""

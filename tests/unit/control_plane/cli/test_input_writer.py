@@ -2,6 +2,7 @@
 
 import json
 import queue
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from farhand_control_plane.cli.input_writer import InputWriter
+from farhand_control_plane.cli.input_writer import InputWriter, start_thread
 from farhand_control_plane.client.api import Target
 from farhand_shared.redact import Secret
 
@@ -51,7 +52,7 @@ class Server:
                 return
 
         self.http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.http.serve_forever, daemon=True).start()
+        threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
 
     def answer(self, query: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
         if self.refuse:
@@ -166,3 +167,12 @@ def test_the_newest_size_is_told(server: Server) -> None:
     writer, _ = a_writer(server)
     writer.resize(50, 132)
     server.until(lambda: server.sizes[-1:] == [(50, 132)])
+
+
+def test_signals_reach_the_main_thread_alone() -> None:
+    masks: queue.Queue[set[int]] = queue.Queue()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    start_thread(lambda: masks.put(set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))), name="any")
+    blocked = masks.get(timeout=DEADLINE_S)
+    assert {signal.SIGTERM, signal.SIGCONT, signal.SIGWINCH, signal.SIGUSR1} <= blocked
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
