@@ -5,11 +5,18 @@ import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from psycopg.types.json import Jsonb
 
-from farhand_control_plane.db import command_stops, command_views, commands, enrolment, sessions
+from farhand_control_plane.db import (
+    attempts,
+    command_stops,
+    command_views,
+    commands,
+    enrolment,
+    sessions,
+)
 from farhand_control_plane.db.bootstrap import Bootstrap
 from farhand_control_plane.db.listen import Listener
 from farhand_control_plane.db.pool import Database
@@ -68,6 +75,15 @@ async def collect(frames: AsyncIterator[Chunk], seen: Seen | None = None) -> See
         seen.frames += decoder.feed(chunk)
     decoder.close()
     return seen
+
+
+class Running(NamedTuple):
+    """A command that runs."""
+
+    replica: MachineService
+    machine: FakeMachine
+    daemon: FakeDaemon
+    queued: commands.Enqueued
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,16 +249,35 @@ class Lab:
         return await make_ticket(self)
 
     @asynccontextmanager
-    async def left_running(self) -> AsyncIterator[tuple[FakeMachine, commands.Enqueued]]:
-        """Give a machine and the command that runs on it; its daemon has died."""
+    async def running(self, **more: Any) -> AsyncIterator[Running]:
+        """Give a command that runs until it is ended or cancelled, and what it runs on."""
         replica = await self.replica()
         machine = await self.machine(replica)
         machine.behaviour = hold
         async with self.daemon(machine, replica) as daemon:
-            queued = await self.enqueue(machine, "long")
+            queued = await self.enqueue(machine, "long", **more)
             await self.sees(lambda: machine.starts)
+            yield Running(replica, machine, daemon, queued)
+
+    @asynccontextmanager
+    async def left_running(self) -> AsyncIterator[tuple[FakeMachine, commands.Enqueued]]:
+        """Give a machine and the command that runs on it; its daemon has died."""
+        async with self.running() as (_, machine, daemon, queued):
             await daemon.die()
             yield machine, queued
+
+    async def cut(self, running: Running) -> None:
+        """Lose the machine's connection; returns when its replica has noticed."""
+        await running.daemon.cut()
+        await self.sees(lambda: not running.replica.hub.held())
+
+    async def given_up(self, running: Running) -> None:
+        """Let a week pass in which the machine is not heard; its command is lost then."""
+        await self.cut(running)
+        await self.shift_clock(8 * DAY_S)
+        async with self.database.transaction() as tx:
+            assert await attempts.give_up_unseen(tx, after_days=7) == 1
+        await self.shift_clock(0)
 
     async def is_in(self, state: str, command_id: str) -> None:
         """Wait until a command is in this state."""

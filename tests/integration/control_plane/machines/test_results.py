@@ -61,12 +61,7 @@ async def test_another_result_for_a_recorded_attempt_is_refused(lab, caplog):
 
 
 async def test_the_result_of_a_command_that_ended_while_the_link_was_down_arrives(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica) as daemon:
-        queued = await lab.enqueue(machine, "long")
-        await lab.sees(lambda: machine.starts)
+    async with lab.running() as (_, machine, daemon, queued):
         await daemon.cut()
         (job,) = machine.jobs.values()
         job.write(b"while away")
@@ -96,25 +91,17 @@ async def test_a_wiped_machine_makes_its_work_indeterminate_and_nothing_runs_twi
 
 
 async def test_a_lost_command_is_upgraded_once_by_its_real_result(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
     async with lab.database.transaction() as tx:
         session_id = await sessions.create(tx, lab.instance.instance_id, SessionKind.WORKER)
-    async with lab.daemon(machine, replica) as daemon:
-        queued = await lab.enqueue(machine, "long", session_id=session_id, item_seq=1, call_index=0)
-        await lab.sees(lambda: machine.starts)
-        await daemon.cut()
-        await lab.sees(lambda: not replica.hub.held())
-        await lab.shift_clock(8 * DAY_S)
-        async with lab.database.transaction() as tx:
-            assert await attempts.give_up_unseen(tx, after_days=7) == 1
+    asked = {"session_id": session_id, "item_seq": 1, "call_index": 0}
+    async with lab.running(**asked) as running:
+        queued = running.queued
+        await lab.given_up(running)
         assert (await lab.view(queued.command_id)).state == "lost"
-        await lab.shift_clock(0)
-        (job,) = machine.jobs.values()
+        (job,) = running.machine.jobs.values()
         job.write(b"late")
         job.end(4)
-        await daemon.connect()
+        await running.daemon.connect()
         await lab.is_in("exited", queued.command_id)
     view = await lab.view(queued.command_id)
     assert (view.result.exit_code, view.stdout_stored) == (4, 4)

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from farhand_control_plane.db import attempts, command_stops
+from farhand_control_plane.db import command_stops
 from farhand_shared.command import ExitReason
 from farhand_shared.ids import new_id
 from tests.fakes.fake_daemon import FakeDaemon, echo, hold
-from tests.fakes.machine_lab import DAY_S
 
 
 async def test_a_queued_command_is_cancelled_at_once_and_never_runs(lab):
@@ -49,17 +48,12 @@ async def test_a_running_command_is_stopping_until_its_machine_proves_the_end(la
 
 
 async def test_a_command_stopped_while_its_machine_is_away_is_cancelled_on_return(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica) as daemon:
-        queued = await lab.enqueue(machine, "long")
-        await lab.sees(lambda: machine.starts)
-        await daemon.cut()
-        await lab.sees(lambda: not replica.hub.held())
+    async with lab.running() as running:
+        queued = running.queued
+        await lab.cut(running)
         await lab.stop(queued.command_id)
         assert (await lab.view(queued.command_id)).state == "stopping"
-        await daemon.connect()
+        await running.daemon.connect()
         view = await lab.ended(queued.command_id)
     assert (view.state, view.reason) == ("exited", "cancel")
 
@@ -121,13 +115,9 @@ async def test_a_stop_reaches_the_machine_of_an_indeterminate_command(lab):
 
 
 async def test_stopping_a_ticket_reaches_its_indeterminate_commands(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
     ticket = await lab.ticket()
-    async with lab.daemon(machine, replica):
-        await lab.enqueue(machine, "long", **ticket.asks(1))
-        job = await lose_supervisor(lab, machine)
+    async with lab.running(**ticket.asks(1)) as running:
+        job = await lose_supervisor(lab, running.machine)
         async with lab.database.transaction() as tx:
             await command_stops.request_stop(
                 tx, lab.instance.instance_id, ticket_id=ticket.ticket_id
@@ -136,41 +126,24 @@ async def test_stopping_a_ticket_reaches_its_indeterminate_commands(lab):
 
 
 async def test_an_indeterminate_command_stopped_while_its_machine_is_away_is_ended_on_return(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica) as daemon:
-        queued = await lab.enqueue(machine, "long")
-        job = await lose_supervisor(lab, machine)
-        await daemon.cut()
-        await lab.sees(lambda: not replica.hub.held())
+    async with lab.running() as running:
+        queued = running.queued
+        job = await lose_supervisor(lab, running.machine)
+        await lab.cut(running)
         await lab.stop(queued.command_id)
         assert not job.cancelled.is_set()
-        await daemon.connect()
+        await running.daemon.connect()
         await asyncio.wait_for(job.cancelled.wait(), 10)
     assert (await lab.view(queued.command_id)).state == "indeterminate"
 
 
 async def test_a_lost_command_that_its_machine_still_runs_can_be_stopped(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica) as daemon:
-        queued = await lab.enqueue(machine, "long")
-        await lab.sees(lambda: machine.starts)
-        await daemon.cut()
-        await lab.sees(lambda: not replica.hub.held())
-        await lab.shift_clock(8 * DAY_S)
-        async with lab.database.transaction() as tx:
-            assert await attempts.give_up_unseen(tx, after_days=7) == 1
-        await lab.shift_clock(0)
-        await daemon.connect()
+    async with lab.running() as running:
+        queued = running.queued
+        await lab.given_up(running)
+        await running.daemon.connect()
         assert await lab.stop(queued.command_id) == 0
-
-        async def upgraded():
-            return (await lab.view(queued.command_id)).state == "exited"
-
-        await lab.until(upgraded)
+        await lab.is_in("exited", queued.command_id)
     assert (await lab.view(queued.command_id)).reason == "cancel"
 
 

@@ -9,12 +9,7 @@ from tests.fakes.fake_daemon import FakeDaemon, echo, hold
 
 
 async def test_a_newer_command_with_the_same_key_supersedes_and_waits_for_the_older(lab):
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica):
-        first = await lab.enqueue(machine, "first", supersede_key="deploy")
-        await lab.sees(lambda: machine.starts)
+    async with lab.running(supersede_key="deploy") as (_, machine, _, first):
         job = machine.jobs[first.attempt_id]
         job.cancelled = asyncio.Event()  # not the one that ``hold`` waits for: it ends by itself
         second = await lab.enqueue(machine, "second", supersede_key="deploy")
@@ -82,12 +77,7 @@ async def test_of_many_that_come_at_once_with_a_key_one_runs(lab):
 
 async def test_the_newer_one_waits_also_when_its_id_is_the_smaller_one(lab, monkeypatch):
     """Ids hold the time of the replica that makes them, and clocks of replicas differ."""
-    replica = await lab.replica()
-    machine = await lab.machine(replica)
-    machine.behaviour = hold
-    async with lab.daemon(machine, replica):
-        first = await lab.enqueue(machine, "first", supersede_key="k")
-        await lab.sees(lambda: machine.starts)
+    async with lab.running(supersede_key="k") as (replica, machine, _, first):
         job = machine.jobs[first.attempt_id]
         job.cancelled = asyncio.Event()  # not the one that ``hold`` waits for
         numbers = count()
