@@ -49,6 +49,7 @@ from farhand_daemon.supervisor.supply import SupervisorSupply
 _ADOPTION_S = 5.0  # a stopped supervisor may answer later; the daemon does not wait for it
 _SYNC_AFTER_S = 1.0  # most results are acknowledged before; then the disk is never touched
 _MOST_TRIES = 5
+_SWEEP_S = 60.0  # after the end of a supervisor: what its command left may be over by then
 _LOOK_AGAIN_S = 0.2  # at an earlier supervisor that lives, or is just ending, without a connection
 _REQUEST_SUFFIX = ".request"
 
@@ -87,6 +88,7 @@ class SupervisorPool:
         self._changed = asyncio.Event()
         self._threads: set[asyncio.Future[None]] = set()
         self._closed = False
+        self._sweep_timer: asyncio.TimerHandle | None = None
         self._digest_of: Callable[[str], bytes] = lambda attempt_id: b""
 
     async def open(self, digest_of: Callable[[str], bytes] | None = None) -> list[CommandHandle]:
@@ -173,6 +175,8 @@ class SupervisorPool:
         which commands left behind; those processes stay.
         """
         self._closed = True
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
         ending = self._supply.close()
         if quit_leftovers:
             for connection in self._leftovers:
@@ -268,6 +272,7 @@ class SupervisorPool:
         self._leftovers.discard(connection)
         self._settling.pop(connection, None)
         self._supply.lose(connection)
+        self._sweep_later()
         self._changed.set()
         handle = connection.handle
         if handle is None:
@@ -281,6 +286,15 @@ class SupervisorPool:
                 return
             handle.refresh_from_spool()
             self._lose(handle, loss_of(handle.started))
+
+    def _sweep_later(self) -> None:
+        """See to the control groups of supervisors that are gone, some time after the last went."""
+        if self._hierarchies and self._sweep_timer is None and not self._closed:
+            self._sweep_timer = self.loop.call_later(_SWEEP_S, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweep_timer = None
+        sweep(self._hierarchies)
 
     def _lose(self, handle: CommandHandle, loss: SupervisorLoss) -> None:
         handle.note_loss(loss)

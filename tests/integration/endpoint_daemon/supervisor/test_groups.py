@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from farhand_daemon.supervisor import pool
 from farhand_daemon.supervisor.cgroup import Group, Hierarchy
 from farhand_daemon.supervisor.cgroup_base import sweep, usable_hierarchies
 from farhand_daemon.supervisor.handle import CommandHandle
@@ -90,6 +91,24 @@ async def test_a_supervisor_whose_command_was_killed_takes_the_next_one(grouped:
         if supervisor_of(handle) == supervisor:
             return
     raise AssertionError("it was not used again")
+
+
+async def test_the_group_of_what_was_left_behind_goes_some_time_after_it(
+    grouped: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pool, "_SWEEP_S", 0.05)  # a minute
+    handle = await grouped.start(grouped.shell("sleep 1000 >/dev/null 2>&1 & echo done"))
+    assert (await ended(handle)).descendants_left
+    assert handle.started is not None
+    supervisor = supervisor_of(handle)
+    await until(lambda: supervisor not in grouped.supervisors())
+    group, bases = handle.started.group, [Path(h.base) for h in grouped.fork_server.hierarchies]
+    assert all((base / group).exists() for base in bases)
+    for pid in grouped.processes():
+        os.kill(pid, signal.SIGKILL)
+    # The end of another supervisor is the occasion.
+    await ended(await grouped.start(grouped.shell("sleep 0.01 >/dev/null 2>&1 & echo done")))
+    await until(lambda: not any((base / group).exists() for base in bases))
 
 
 async def test_an_orphan_that_left_everything_is_found_by_its_group(grouped: Lab) -> None:
