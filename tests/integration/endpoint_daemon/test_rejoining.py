@@ -9,7 +9,7 @@ from tests.integration.endpoint_daemon.conftest import Ended, Farhandd
 
 
 def _copy(farhandd: Farhandd, to: Path) -> Farhandd:
-    shutil.copytree(farhandd.home, to)
+    shutil.copytree(farhandd.home, to, ignore=shutil.ignore_patterns("*.sock"))
     return Farhandd(to, farhandd.started)  # ended by the fixture of the first
 
 
