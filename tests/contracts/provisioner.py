@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from farhand_control_plane.db import enrolment, environments
-from farhand_control_plane.db.environments import Lease
+from farhand_control_plane.db import enrolment, environment_leases
+from farhand_control_plane.db.environment_leases import Lease
 from farhand_control_plane.provisioning.provisioner import Provisioner, Redeemed, Request
 from farhand_shared.errors import InvalidInput, NotAllowed
 from farhand_shared.ids import ReplicaId, new_id
@@ -31,7 +31,7 @@ class Made:
         yard = self.yard
         machine_id = await yard.want()
         async with yard.database.transaction() as tx:
-            leases = await environments.claim(
+            leases = await environment_leases.claim(
                 tx,
                 yard.instance.instance_id,
                 provisioner="local_process",
@@ -44,7 +44,7 @@ class Made:
 
         async def code() -> Secret:
             async with yard.database.transaction() as tx:
-                return await environments.make_code(tx, lease)
+                return await environment_leases.make_code(tx, lease)
 
         async def confirm(said: Redeemed) -> None:
             assert said.machine_id == lease.machine_id

@@ -13,8 +13,9 @@ from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from farhand_control_plane.db import enrolment, environments
-from farhand_control_plane.db.environments import Lease, Watched
+from farhand_control_plane.db import enrolment, environment_leases, environments
+from farhand_control_plane.db.environment_leases import Lease
+from farhand_control_plane.db.environments import Watched
 from farhand_control_plane.db.listen import ENVIRONMENTS, Listener
 from farhand_control_plane.db.pool import Database
 from farhand_control_plane.db.transaction import Tx
@@ -197,7 +198,7 @@ class Provisioning:
             )
 
     async def _claim(self, tx: Tx, place: str, *, limit: int) -> Sequence[Lease]:
-        return await environments.claim(
+        return await environment_leases.claim(
             tx,
             self._instance_id,
             provisioner=self.offer.provisioner,
@@ -231,7 +232,7 @@ class Provisioning:
                     task.result()
                     return None
                 async with self._database.transaction() as tx:
-                    kept = await environments.renew(tx, lease, self._rhythm.lease_s)
+                    kept = await environment_leases.renew(tx, lease, self._rhythm.lease_s)
                 if not kept:
                     return _BROKEN_OFF
         except FarhandError as error:
@@ -247,7 +248,7 @@ class Provisioning:
     async def _create(self, lease: Lease, url: str) -> None:
         async def code() -> Secret:
             async with self._database.transaction() as tx:
-                return await environments.make_code(tx, lease)
+                return await environment_leases.make_code(tx, lease)
 
         async def confirm(said: Redeemed) -> None:
             if said.machine_id != lease.machine_id:
@@ -284,13 +285,13 @@ class Provisioning:
                 return
             async with self._database.transaction() as tx:
                 if outcome is _BROKEN_OFF:
-                    await environments.release(tx, lease)
+                    await environment_leases.release(tx, lease)
                 elif lease.state is EnvironmentState.CREATING:
-                    noted = await environments.ready(tx, lease)
+                    noted = await environment_leases.ready(tx, lease)
                 else:
-                    noted = await environments.destroyed(tx, lease)
+                    noted = await environment_leases.destroyed(tx, lease)
                 if outcome is None and not noted:  # it is wanted otherwise by now
-                    await environments.release(tx, lease)
+                    await environment_leases.release(tx, lease)
         except FarhandError as error:
             log(_log, "environment_not_noted", level=logging.WARNING, error=str(error))
             return
@@ -317,8 +318,8 @@ class Provisioning:
             error=str(error),
         )
         async with self._database.transaction() as tx:
-            if not await environments.failed(tx, lease, str(error), retry_after_s(tries)):
-                await environments.release(tx, lease)
+            if not await environment_leases.failed(tx, lease, str(error), retry_after_s(tries)):
+                await environment_leases.release(tx, lease)
         is_final = isinstance(error, FarhandError) and not error.retryable
         if gives_up(lease.state, tries, is_final=is_final):
             async with self._database.transaction() as tx:
