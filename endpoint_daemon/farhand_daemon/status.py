@@ -100,8 +100,8 @@ def way_back(bye: str) -> str:
     if bye == "quarantined":
         return (
             "two computers used this machine's identity, as after copying a disk: on the one that "
-            "shall stay this machine run farhandd enroll --rejoin with a new code, then the same on "
-            "the other, which becomes a machine of its own"
+            "shall stay this machine run farhandd enroll --rejoin with a new code, then the same "
+            "on the other, which becomes a machine of its own"
         )
     return "enrol again with farhandd enroll URL --force and a new code"
 
