@@ -39,8 +39,8 @@ KEYS = DAEMON / "farhand_daemon" / "update" / "release_keys.txt"
 RELEASES = build_wheels.RELEASES
 
 # Where machines may be: what pip calls the platforms, oldest first (pip takes the first kind that
-# it finds, and the oldest fits everywhere), and the Pythons. Macs with Intel processors are not here:
-# cryptography has no wheels for them any more.
+# it finds, and the oldest fits everywhere), and the Pythons. Macs with Intel processors are not
+# here: cryptography has no wheels for them any more.
 PLATFORMS = (
     *(("manylinux2014_x86_64", "manylinux_2_28_x86_64", "manylinux_2_34_x86_64"),),
     *(("manylinux2014_aarch64", "manylinux_2_28_aarch64", "manylinux_2_34_aarch64"),),
