@@ -46,11 +46,12 @@ async def read(
     """
     parts: list[bytes] = []
     position, room = offset, limit
+    # Numbers are sent as the smallest type that holds them, and the sum of two need not fit it.
     # The chunk that holds the offset begins at or before it; the primary key finds it backwards.
     cursor = await tx.execute(
         """
         select start_offset,
-               substring(data from (greatest(%(offset)s - start_offset, 0) + 1)::int
+               substring(data from (greatest(%(offset)s::bigint - start_offset, 0) + 1)::int
                               for %(limit)s::int) as data
           from output_chunks
          where instance_id = %(instance_id)s and week = %(week)s and attempt_id = %(attempt_id)s
@@ -59,8 +60,8 @@ async def read(
                  (select max(start_offset) from output_chunks
                    where instance_id = %(instance_id)s and week = %(week)s
                      and attempt_id = %(attempt_id)s and stream = %(stream)s
-                     and start_offset <= %(offset)s), %(offset)s)
-           and start_offset < %(offset)s + %(limit)s
+                     and start_offset <= %(offset)s::bigint), %(offset)s::bigint)
+           and start_offset < %(offset)s::bigint + %(limit)s::bigint
          order by start_offset
         """,
         {

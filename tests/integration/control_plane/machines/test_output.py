@@ -252,3 +252,22 @@ async def test_another_instance_reads_nothing(lab):
         assert await output.read(tx, other, seen.attempt_id, Stream.STDOUT, 0, 100) == b""
         view = await output.head_tail(tx, other, seen.attempt_id, Stream.STDOUT, 10, 10)
     assert (view.head, view.tail, view.total) == (b"", b"", 0)
+
+
+async def test_the_ends_of_output_of_any_length_can_be_read(lab):
+    """Also where the sum of two small numbers is not small any more."""
+    replica = await lab.replica()
+    machine = await lab.machine(replica)
+    async with lab.daemon(machine, replica):
+        for length in (16_383, 32_767, 32_768, 40_000, 49_152, 70_000):
+            machine.behaviour = writes(DATA[:length])
+            seen = await lab.exec(replica, "fake", "some")
+            async with lab.database.transaction() as tx:
+                view = await output.head_tail(
+                    tx, lab.instance.instance_id, seen.attempt_id, Stream.STDOUT, 16_384, 16_384
+                )
+            shown = view.head + view.tail
+            assert (view.total, view.omitted) == (length, length - len(shown))
+            assert DATA[:length].startswith(view.head)
+            assert DATA[:length].endswith(view.tail)
+            assert len(shown) == min(length, 32_768)
