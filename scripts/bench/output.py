@@ -71,12 +71,9 @@ class Pings:
             time.sleep(0.01)  # between two looks
 
 
-def epoch(plane: Plane) -> int:
-    """Return the number of the machine's link: a second one means that the first broke."""
-    with psycopg.connect(plane.dsn) as connection:
-        row = connection.execute("select max(epoch) from machine_connections").fetchone()
-        assert row is not None
-        return int(row[0])
+def silences(plane: Plane) -> int:
+    """Return how often the server has given a link up because a ping was not answered in time."""
+    return (plane.home / "logs" / "server.log").read_text().count("does not answer")
 
 
 def run(plane: Plane, script: str, *, attached: bool) -> int:
@@ -98,13 +95,12 @@ def measure(plane: Plane, scale: float) -> None:
     print(load())
     for name, (size, script) in CASES.items():
         for attached in (True, False):
-            link = epoch(plane)
             with Pings(plane) as pings, Watch(plane) as watch:
                 began = time.perf_counter()
                 wrote = run(plane, script.format(size=int(size * scale)), attached=attached)
                 seconds = time.perf_counter() - began
             assert wrote == int(size * scale), wrote
-            assert epoch(plane) == link, "the link broke"
+            assert not silences(plane), "a ping came too late"
             who = "read" if attached else "nobody reads"
             print(f"{name}, {who}: {wrote / seconds / MB:.0f} MB/s")
             print(f"    daemon        +{watch.growth('daemon'):.1f} MB (limit 64)")
