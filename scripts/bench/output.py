@@ -60,15 +60,18 @@ class Pings:
         """Ask as another replica does, and wait until the answer is noted in the machine's row."""
         (asked,) = connection.execute("select farhand_now()").fetchone() or (None,)
         began = time.perf_counter()
-        connection.execute("select pg_notify('farhand_machines', %s)", (self._plane.machine_id,))
         while True:
+            # Again and again, as replicas do: what was heard in the same moment is not "since".
+            connection.execute(
+                "select pg_notify('farhand_machines', %s)", (self._plane.machine_id,)
+            )
             row = connection.execute(
                 "select seen_at > %s from machines where machine_id = %s",
                 (asked, self._plane.machine_id),
             ).fetchone()
             if row is not None and row[0]:
                 return time.perf_counter() - began
-            time.sleep(0.01)  # between two looks
+            time.sleep(0.02)  # between two looks
 
 
 def silences(plane: Plane) -> int:
