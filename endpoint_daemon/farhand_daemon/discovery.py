@@ -7,7 +7,6 @@ whom to believe. So a certificate of the web address itself is not checked.
 import http.client
 import json
 import os
-import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,8 +14,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from farhand_daemon.network.connecting import ProxyRefused, connect
-from farhand_daemon.network.proxies import Proxy
+from farhand_daemon.network.pages import open_page
 from farhand_shared.errors import InvalidInput, Unavailable
 from farhand_shared.limits import KIB
 
@@ -61,64 +59,27 @@ def discover(
 
     ``environ``: what names a proxy; None: this process's own.
     """
-    parts = urlsplit(url)
-    host = parts.hostname or ""
     try:
-        connection, proxy = _connection(url, os.environ if environ is None else environ, timeout_s)
-        try:
-            # Without TLS a proxy is asked for the whole address instead of for a tunnel.
-            whole = proxy is not None and parts.scheme == "http"
-            headers = {"Accept": "application/json"}
-            if whole and proxy is not None and proxy.credentials:
-                headers["Proxy-Authorization"] = f"Basic {proxy.credentials}"
-            connection.request("GET", f"{url}{WELL_KNOWN}" if whole else WELL_KNOWN, None, headers)
-            answer = connection.getresponse()
+        with open_page(
+            url,
+            WELL_KNOWN,
+            accept="application/json",
+            environ=os.environ if environ is None else environ,
+            timeout_s=timeout_s,
+        ) as answer:
             body = answer.read(_DOCUMENT_MAX_BYTES + 1)
-        finally:
-            connection.close()
     except (OSError, http.client.HTTPException) as error:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         raise Unavailable(
             f"cannot reach {url}: {reason}; check the address and that the control plane runs"
         ) from error
-    if whole and proxy is not None and _is_of_proxy(answer.status):
-        raise ProxyRefused(proxy, answer.status)
     if answer.status != http.client.OK:
         raise InvalidInput(
             f"cannot enrol at {url}: {WELL_KNOWN} answers {answer.status}; "
             "give the address of a Farhand control plane"
         )
+    host = urlsplit(url).hostname or ""
     return replace(_parse(url, host, body), server_time=_date(answer.getheader("Date")))
-
-
-def _connection(
-    url: str, environ: Mapping[str, str], timeout_s: float
-) -> tuple[http.client.HTTPConnection, Proxy | None]:
-    """Return a connection that is open already, so that the way there is ours."""
-    parts = urlsplit(url)
-    host, tls = parts.hostname or "", parts.scheme == "https"
-    port = parts.port or (http.client.HTTPS_PORT if tls else http.client.HTTP_PORT)
-    opened, proxy = connect(host, port, environ=environ, timeout_s=timeout_s, tls=tls, tunnel=tls)
-    connection = http.client.HTTPConnection(host, parts.port, timeout=timeout_s)
-    if tls:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # see the module's docstring: the pin decides
-        connection = http.client.HTTPSConnection(
-            host, parts.port, timeout=timeout_s, context=context
-        )
-        try:
-            opened = context.wrap_socket(opened, server_hostname=host)
-        except BaseException:
-            opened.close()
-            raise
-    connection.sock = opened
-    return connection, proxy
-
-
-def _is_of_proxy(status: int) -> bool:
-    """Tell whether a proxy answers so for itself: a control plane redirects nobody."""
-    return 300 <= status < 400 or status in (403, 407, 502, 503, 504)
 
 
 def _date(header: str | None) -> datetime | None:

@@ -1,4 +1,4 @@
-"""Which proxy the way to an address leads through: one rule for the link, enrolment and discovery.
+"""Which proxy the way to an address leads through: one rule for the link, enrolment and pages.
 
 gRPC and ``http.client`` have rules of their own, which differ from each other and from curl's, so
 neither is asked. Pure: the environment is an argument.

@@ -6,14 +6,13 @@ and the hashes in it decide what is believed. What comes is bounded in size and 
 
 import hashlib
 import http.client
-import ssl
-import urllib.error
-import urllib.request
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from farhand_daemon.network.pages import open_page
 from farhand_shared.errors import NotAllowed, NotFound, Unavailable
 from farhand_shared.limits import MIB
 from farhand_shared.release import ENVELOPE_MAX_BYTES, ReleaseFile
@@ -64,26 +63,23 @@ class ReleaseServer:
         return data
 
     def _open(self, path: str) -> http.client.HTTPResponse:
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE  # see the module's docstring
-        # Proxies are those of the environment.
-        opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context))
         try:
-            answer: http.client.HTTPResponse = opener.open(self.url + path, timeout=_TIMEOUT_S)
-        except urllib.error.HTTPError as error:
-            error.close()
-            if error.code == http.client.NOT_FOUND:
-                raise NotFound(
-                    f"cannot find a release: {self.url} carries none like that; "
-                    "ask whoever runs the server"
-                ) from None
-            raise Unavailable(
-                f"cannot ask {self.url} for releases: it answers {error.code}; try again later"
-            ) from None
+            answer = open_page(
+                self.url, path, accept="*/*", environ=os.environ, timeout_s=_TIMEOUT_S
+            )
         except (OSError, http.client.HTTPException) as error:
             raise self._unreached(error) from error
-        return answer
+        if answer.status == http.client.OK:
+            return answer
+        answer.close()
+        if answer.status == http.client.NOT_FOUND:
+            raise NotFound(
+                f"cannot find a release: {self.url} carries none like that; "
+                "ask whoever runs the server"
+            )
+        raise Unavailable(
+            f"cannot ask {self.url} for releases: it answers {answer.status}; try again later"
+        )
 
     def _read(self, answer: http.client.HTTPResponse) -> bytes:
         try:
@@ -92,8 +88,7 @@ class ReleaseServer:
             raise self._unreached(error) from error
 
     def _unreached(self, error: Exception) -> Unavailable:
-        cause = getattr(error, "reason", error)
-        reason = getattr(cause, "strerror", None) or str(cause) or type(cause).__name__
+        reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
         return Unavailable(
             f"cannot reach {self.url} for releases: {reason}; see farhandd doctor, and try again"
         )
