@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -36,11 +35,9 @@ def _age(plane: FakeControlPlane, farhandd: Farhandd, *, days_since_end: float) 
     )
 
 
-def _due(farhandd: Farhandd, *, in_s: float) -> None:
-    """Let the certificate, which is good, become due for renewal."""
-    path = farhandd.home / "identity.json"
-    due_ms = int((time.time() + in_s) * 1000)
-    path.write_text(json.dumps({**json.loads(path.read_text()), "renew_at_ms": due_ms}))
+def _let_be_due(farhandd: Farhandd) -> None:
+    """Let the certificate, which is good, be due for renewal at a hurried daemon's next look."""
+    (farhandd.home / "renew-now").touch()
 
 
 async def _status(farhandd: Farhandd) -> dict[str, Any]:
@@ -120,10 +117,10 @@ async def test_a_certificate_becomes_new_while_the_link_is_up(
     plane: FakeControlPlane, farhandd: Farhandd
 ) -> None:
     machine_id = await farhandd.enrol(plane)
-    _due(farhandd, in_s=3)
-    await farhandd.start("run")
+    await farhandd.start_hurried(0.5)  # it looks around every 2.5 s
     await plane.connected(machine_id)
     assert plane.renewals == 0
+    _let_be_due(farhandd)
     await plane.connected(machine_id, after_epoch=1)  # the new one is shown at once
     assert plane.renewals == 1
 
@@ -132,10 +129,10 @@ async def test_a_refused_renewal_is_said_and_leaves_the_link_alone(
     plane: FakeControlPlane, farhandd: Farhandd
 ) -> None:
     machine_id = await farhandd.enrol(plane)
-    _due(farhandd, in_s=3)
     plane.renewal_refusal = REFUSAL
-    await farhandd.start("run")
+    await farhandd.start_hurried(0.5)  # it looks around every 2.5 s
     await plane.connected(machine_id)
+    _let_be_due(farhandd)
     await _renewal_failed(farhandd)
     status = await _status(farhandd)
     assert (status["state"], status["renewal_problem"]) == ("connected", REFUSAL)
