@@ -23,21 +23,30 @@ class WheelCache:
     def __init__(self, folder: Path | None = None, pip: Traversable | None = None) -> None:
         """``pip``: the wheel of pip to fetch with; the one that machines are given when None."""
         self._folder, self._pip = folder, pip
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._fetching: dict[str, asyncio.Task[None]] = {}
         self._pips = asyncio.Semaphore(_AT_ONCE)
 
     async def path(self, wheel: LockedWheel) -> Path:
         """Return the file, which has the hash that the lock names; Unavailable when not to be had.
 
-        Whoever asks for the same one meanwhile waits for the same download.
+        Whoever asks for the same one meanwhile waits for the same download, and hears the same when
+        it fails: anybody may ask, and each question must not cost a pip of its own.
         """
         kept = self._kept() / wheel.sha256
-        async with self._locks.setdefault(wheel.sha256, asyncio.Lock()):
-            if not await asyncio.to_thread(kept.is_file):
-                async with self._pips:
-                    await asyncio.to_thread(_make, kept.parent)
-                    await self._fetch(wheel, kept)
+        if await asyncio.to_thread(kept.is_file):
+            return kept
+        fetching = self._fetching.get(wheel.sha256)
+        if fetching is None:
+            fetching = asyncio.create_task(self._fetch(wheel, kept), name="fetch-wheel")
+            self._fetching[wheel.sha256] = fetching
+            fetching.add_done_callback(lambda task: self._fetched(wheel.sha256, task))
+        await asyncio.shield(fetching)  # who goes away ends it for nobody else
         return kept
+
+    def _fetched(self, sha256: str, task: asyncio.Task[None]) -> None:
+        del self._fetching[sha256]
+        if not task.cancelled():
+            task.exception()  # whoever waited has it; nobody may have
 
     def _kept(self) -> Path:
         if self._folder is None:
@@ -47,6 +56,18 @@ class WheelCache:
         return self._folder
 
     async def _fetch(self, wheel: LockedWheel, kept: Path) -> None:
+        async with self._pips:
+            if await asyncio.to_thread(kept.is_file):
+                return  # since whoever asked looked
+            try:
+                await asyncio.to_thread(_make, kept.parent)
+                await self._download(wheel, kept)
+            except OSError as error:
+                raise Unavailable(
+                    f"cannot fetch {wheel.name}: {error.strerror or error}; see this server's disk"
+                ) from error
+
+    async def _download(self, wheel: LockedWheel, kept: Path) -> None:
         with (
             tempfile.TemporaryDirectory(dir=kept.parent) as scratch,
             as_file(self._pip or _own_pip()) as pip,

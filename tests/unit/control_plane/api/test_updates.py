@@ -1,5 +1,6 @@
 """Signed releases as a server gives them: by channel, version and hash, and what they need."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -11,10 +12,11 @@ from fastapi import FastAPI
 from farhand_control_plane.api import failures, updates
 from farhand_control_plane.api.carried import Carried
 from farhand_control_plane.api.wheel_cache import WheelCache, pip_words
-from farhand_shared.errors import NotFound
+from farhand_shared.errors import NotFound, Unavailable
 from farhand_shared.release import ENVELOPE, Release, verify
 from farhand_shared.requirements_lock import LockedWheel, parse_lock
 from tests.fakes.carried_release import Signer, release_files, wheel_of
+from tests.fakes.supervised_lab import until
 
 ROOT = Path(__file__).resolve().parents[4]
 (PIP,) = (ROOT / "scripts").glob("pip-*.whl")
@@ -131,6 +133,49 @@ async def test_another_file_of_that_name_is_not_given(
     name = "farhand_needs_this-1.0-py3-none-any.whl"
     (upstream / name).write_bytes(wheel_of("farhand_needs_this", "1.0", {"evil.py": b""}))
     assert (await client.get(f"/updates/index/farhand-needs-this/{name}")).status_code == 503
+
+
+@pytest.fixture
+def patient_pip(tmp_path: Path) -> Path:
+    """A pip that notes each start, waits for the file ``go``, and finds nothing."""
+    folder = tmp_path / "patient"
+    (folder / "pip").mkdir(parents=True)
+    (folder / "pip" / "__main__.py").write_text(
+        "import pathlib, sys, time\n"
+        f"folder = pathlib.Path({str(folder)!r})\n"
+        "with (folder / 'starts').open('a') as starts: starts.write('+')\n"
+        "while not (folder / 'go').exists(): time.sleep(0.02)\n"
+        "sys.exit('ERROR: no such index')\n"
+    )
+    return folder
+
+
+async def test_who_asks_for_a_wheel_that_is_being_fetched_costs_nothing_also_when_it_fails(
+    tmp_path: Path, patient_pip: Path
+) -> None:
+    cache = WheelCache(tmp_path / "cache", patient_pip)
+    wheel = LockedWheel(name="needs-1.0-py3-none-any.whl", sha256="a" * 64)
+    asked = [asyncio.create_task(cache.path(wheel)) for _ in range(20)]
+    await until((patient_pip / "starts").exists)
+    asked.pop(0).cancel()
+    (patient_pip / "go").touch()
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert {str(answer) for answer in answers} == {
+        "cannot fetch needs-1.0-py3-none-any.whl: no such index; see the package index of this host"
+    }
+    assert (patient_pip / "starts").read_text() == "+"
+    with pytest.raises(Unavailable):
+        await cache.path(wheel)
+    assert (patient_pip / "starts").read_text() == "++"
+
+
+async def test_a_folder_for_wheels_that_cannot_be_made_is_named(
+    tmp_path: Path, patient_pip: Path
+) -> None:
+    (tmp_path / "cache").write_bytes(b"in the way")
+    wheel = LockedWheel(name="needs-1.0-py3-none-any.whl", sha256="a" * 64)
+    with pytest.raises(Unavailable, match=r"cannot fetch needs-1\.0-py3-none-any\.whl: "):
+        await WheelCache(tmp_path / "cache", patient_pip).path(wheel)
 
 
 @pytest.mark.parametrize(
