@@ -325,27 +325,24 @@ class _Run:
             self._say_back()
         if state.get("state") != "queued" or not self._waits_offline():
             return
-        until = f"until {_near(state['until'])} (Ctrl-C gives up)"
-        if state.get("paused"):
-            self._say(f"{state['waiting_for']} is paused; waiting for it to be resumed, {until}")
-        elif not state.get("online"):
-            seen = state.get("since")
-            last = f", last seen {_near(seen)}" if seen else ""
-            self._say(f"{state['waiting_for']} is offline{last}; waiting for it {until}")
+        from farhand_control_plane.client.waiting import queued_words  # seldom needed
+
+        if words := queued_words(state):
+            self._say(words)
 
     def _say_away(self, state: dict[str, Any]) -> None:  # as the frame has it
         if self._away:
             return
+        from farhand_control_plane.client.waiting import silent_words  # seldom needed
+
         self._away = state["machine"]
-        seen = state.get("since")
-        last = f", last heard {_near(seen)}" if seen else ""
         if self._interrupted_by:
             outcome = "the command is stopped when it is back (Ctrl-C again does not wait for that)"
         elif state["state"] in ("started", "stopping"):
             outcome = "the command goes on there, and its result comes when it is back"
         else:
             outcome = "if the command has begun it goes on there; its result comes when it is back"
-        self._say(f"{self._away} is unreachable{last}; {outcome}")
+        self._say(silent_words(state, outcome))
 
     def _say_back(self) -> None:
         self._say(f"{self._away} is back")
@@ -421,12 +418,6 @@ class _Attached(_Run):
             super()._give_up()
         else:
             self._leave()
-
-
-def _near(moment: str) -> str:
-    from farhand_control_plane.client.moments import near  # seldom needed, and the path is hot
-
-    return near(moment)
 
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:

@@ -10,7 +10,8 @@ import typer
 from farhand_control_plane.cli.groups import Verb, group
 from farhand_control_plane.cli.session import api, asks_yes, note, show, show_json, table, when
 from farhand_control_plane.client.api import Api, segment
-from farhand_control_plane.client.moments import span, waiting
+from farhand_control_plane.client.moments import span
+from farhand_control_plane.client.waiting import waiting
 from farhand_shared.errors import InvalidInput, NotAllowed, Unavailable
 from farhand_shared.labels import parse_labels
 

@@ -10,9 +10,9 @@ from farhand_control_plane.client.api import Api, segment
 from farhand_control_plane.client.conversation import how_to_answer, options_of, short
 from farhand_control_plane.client.events import Event, events
 from farhand_control_plane.client.file_lines import for_people
-from farhand_control_plane.client.moments import waiting
 from farhand_control_plane.client.output import LiveOutput, heading_of
 from farhand_control_plane.client.screen import TerminalScreen
+from farhand_control_plane.client.waiting import waiting
 from farhand_control_plane.domain.plain_output import plain
 from farhand_control_plane.domain.plain_words import end_words
 from farhand_control_plane.domain.words import Stage

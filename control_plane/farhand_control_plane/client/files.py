@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from farhand_control_plane.client.api import Api, segment
 from farhand_control_plane.client.attempts import ask
-from farhand_control_plane.client.moments import near
+from farhand_control_plane.client.waiting import queued_words, silent_words
 from farhand_control_plane.domain.plain_words import end_words
 from farhand_shared.command import CommandResult, ExitReason
 from farhand_shared.errors import FarhandError, Unavailable
@@ -185,22 +185,13 @@ class _Asked:
 
     def _hear_state(self, state: dict[str, Any]) -> None:  # as the frame has it
         """Say what is waited for: a machine that went silent, or one that is not there yet."""
-        seen = f", last heard {near(state['since'])}" if state.get("since") else ""
         if state.get("state") == "queued":
-            if state.get("paused"):
-                self._say(
-                    f"{state['waiting_for']} is paused; waiting for it to be resumed, until "
-                    f"{near(state['until'])} (Ctrl-C gives up)"
-                )
-            elif not state.get("online"):
-                self._say(
-                    f"{state['waiting_for']} is offline{seen}; waiting for it until "
-                    f"{near(state['until'])} (Ctrl-C gives up)"
-                )
+            if words := queued_words(state):
+                self._say(words)
         elif state.get("online") is False:
             if not self._away:
                 self._away = state["machine"]
-                self._say(f"{self._away} is unreachable{seen}; waiting for it (Ctrl-C gives up)")
+                self._say(silent_words(state, "waiting for it (Ctrl-C gives up)"))
         elif self._away:
             self._back()
 

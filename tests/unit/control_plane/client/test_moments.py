@@ -6,7 +6,7 @@ from datetime import datetime
 
 import pytest
 
-from farhand_control_plane.client.moments import near, span, waiting
+from farhand_control_plane.client.moments import near, span
 
 
 @pytest.fixture
@@ -42,17 +42,3 @@ def test_a_day_over_the_change_of_clocks_ends_at_another_hour(new_york: None) ->
     now = datetime.fromisoformat("2026-10-31T14:02:00-04:00")
     until = "2026-11-01T18:02:00+00:00"
     assert span(now.isoformat(), until, now) == "since 14:02, until tomorrow 13:02"
-
-
-def test_a_waiting_command_says_for_what_since_when_and_until_when(new_york: None) -> None:
-    command = {
-        "machine": "laptop",
-        "waiting": True,
-        "waiting_because": "offline",
-        "queued_at": "2026-11-30T19:02:00+00:00",
-        "start_expires_at": "2026-12-01T19:02:00+00:00",
-    }
-    assert waiting(command, NOW) == (
-        "waiting for laptop, which is offline, since 14:02, until tomorrow 14:02"
-    )
-    assert waiting(command | {"waiting": False}, NOW) == ""
