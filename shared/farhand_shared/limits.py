@@ -35,7 +35,6 @@ START_WITHIN_MAX_MS: Final = 7 * 24 * 3600 * 1000
 EXECUTION_TIMEOUT_DEFAULT_MS: Final = 30 * 60 * 1000
 EXECUTION_TIMEOUT_MAX_MS: Final = 366 * 24 * 3600 * 1000
 GRACE_MS: Final = 10_000  # TERM → KILL
-STDOUT_LEFT_OPEN_S: Final = 2.0
 QUIET_HINT_S: Final = 15.0  # quiet while somebody is to type: then it is said
 LIMIT_COUNT_MAX: Final = 1 << 22  # of processes and open files: the most a Linux system has
 LIMIT_MEMORY_MIN_BYTES: Final = 4 * MIB  # with less not even a shell starts
@@ -44,7 +43,6 @@ LIMIT_OPEN_FILES_MIN: Final = 32  # a supervisor is under it too while it starts
 CONCURRENCY_DEFAULT: Final = 4
 LOCAL_QUEUE: Final = 16
 SPEC_MAX_BYTES: Final = 6 * MIB  # argv + env + cwd as encoded; the OS's own limit is usually lower
-RECEIPT_DAYS: Final = 30
 
 # Enrolment and certificates
 ENROLMENT_CODE_S: Final = 600

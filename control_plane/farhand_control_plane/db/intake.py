@@ -245,25 +245,6 @@ async def trigger(tx: Tx, instance_id: InstanceId, trigger_id: TriggerId) -> Tri
     )
 
 
-async def triggers_of_thread(
-    tx: Tx, instance_id: InstanceId, thread_id: ThreadId, *, before_seq: int | None, limit: int
-) -> list[TriggerView]:
-    """Return a Thread's newest Triggers below ``before_seq`` (None: the end), in thread order."""
-    if not is_id(thread_id):
-        return []
-    cursor = await tx.execute(
-        f"""
-        {_TRIGGER}
-         where tr.instance_id = %(instance)s and tr.thread_id = %(thread)s
-           and (%(before)s::bigint is null or tr.thread_seq < %(before)s::bigint)
-         order by tr.thread_seq desc
-         limit %(limit)s
-        """,
-        {"instance": instance_id, "thread": thread_id, "before": before_seq, "limit": limit},
-    )
-    return [_trigger_view(row) for row in reversed(await cursor.fetchall())]
-
-
 async def _open_tickets(
     tx: Tx, instance_id: InstanceId, thread_id: ThreadId
 ) -> tuple[OpenTicket, ...]:

@@ -242,16 +242,6 @@ async def forget_ended_sessions(tx: Tx, kept_s: int) -> int:
     return cursor.rowcount
 
 
-async def bind_machine(
-    tx: Tx, instance_id: InstanceId, token_id: TokenId, machine_id: MachineId
-) -> None:
-    """Say which machine "this machine" is for whoever uses the token."""
-    await tx.execute(
-        "update api_tokens set machine_id = %s where instance_id = %s and token_id = %s",
-        (machine_id, instance_id, token_id),
-    )
-
-
 def _view(row: dict[str, Any]) -> TokenView:
     return TokenView(
         token_id=row["token_id"],

@@ -105,10 +105,8 @@ class Needs:
 Selector = Named | Needs
 
 TEXT_MAX: Final = 2_000
-SYSTEM_FACTS: Final = ("os", "arch")
 FLAGS: Final = ("gpu", "plugged")
 SIZES: Final = ("memory", "disk")
-QUANTITIES: Final = ("cpu", *SIZES)
 # Decimal: a computer sold with 16 GB has a little less than 16 GiB for use, and has memory>=16G.
 UNITS: Final = {"K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 COMPARE: Final[dict[Operator, Callable[[int, int], bool]]] = {
