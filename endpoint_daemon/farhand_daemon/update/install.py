@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +24,7 @@ from farhand_shared.release import Release
 
 _WORK: Final = "installing"  # the installer's own name for it: one installation at a time
 _PIP_S: Final = 1800.0
+_LONGEST_S: Final = 6 * 3600.0  # no installation takes so long, whoever began it
 _ANSWER_S: Final = 60.0
 # An index that a person has set for this computer is used instead of the control plane's.
 _OWN_INDEX: Final = ("PIP_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS")
@@ -78,13 +80,19 @@ def _working(folder: Path) -> Iterator[Path]:
 
 
 def _pid(work: Path) -> int | None:
-    """Return who works there; None: nobody any more."""
+    """Return who works there; None: nobody any more.
+
+    After a power cut another process may have the number, and keep it for months.
+    """
+    note = work / "pid"
     try:
-        pid = int((work / "pid").read_text())
+        pid = int(note.read_text())
+        if pid <= 0 or time.time() - note.stat().st_mtime > _LONGEST_S:
+            return None
         os.kill(pid, 0)
     except PermissionError:
         return pid
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):
         return None
     return pid
 
