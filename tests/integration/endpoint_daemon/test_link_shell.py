@@ -22,7 +22,8 @@ from farhand_daemon.stream import LinkStream, StreamEnded
 from farhand_shared import codec, pki
 from farhand_shared.ids import new_id
 from farhand_shared.link_daemon import DaemonLink
-from farhand_shared.link_events import Facts, Hello, Ping, Welcome
+from farhand_shared.link_events import Hello, Ping, Welcome
+from tests.fakes.hellos import a_hello
 
 Serve = Callable[["grpc.aio.ServicerContext[bytes, bytes]"], Awaitable[None]]
 
@@ -51,29 +52,12 @@ class _Keys:
 
 
 def _hello() -> Hello:
-    return Hello(
+    return a_hello(
         daemon_instance_id=new_id(),
-        boot_id="boot",
         journal_id=new_id(),
         journal_counter=0,
         local_time_ms=time.time_ns() // 1_000_000,
-        capability=1,
-        daemon_version="0",
         trust_level="off",
-        chosen_by="typed",
-        allow_inferred=False,
-        concurrency=4,
-        facts=Facts(
-            hostname="h",
-            os="linux",
-            os_version="1",
-            arch="x",
-            user="u",
-            home=b"/",
-            cpus=1,
-            memory_bytes=1,
-            time_zone="UTC",
-        ),
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from farhand_shared.command import FINAL, AttemptState
-from farhand_shared.link_events import Facts, Hello, LiveAttempt, LiveState
+from farhand_shared.link_events import Hello, LiveAttempt, LiveState
 from farhand_shared.reconcile import (
     AttemptView,
     Indeterminate,
@@ -15,37 +15,14 @@ from farhand_shared.reconcile import (
     SendGone,
     reconcile,
 )
+from tests.fakes import hellos
 
 S = AttemptState
 DIGEST = b"d" * 32
 
 
 def a_hello(*live: LiveAttempt, journal_id: str = "j", counter: int = 10) -> Hello:
-    return Hello(
-        daemon_instance_id="i",
-        boot_id="b",
-        journal_id=journal_id,
-        journal_counter=counter,
-        local_time_ms=0,
-        capability=1,
-        daemon_version="0",
-        trust_level="trusted",
-        chosen_by="typed",
-        allow_inferred=False,
-        concurrency=0,
-        facts=Facts(
-            hostname="h",
-            os="linux",
-            os_version="",
-            arch="",
-            user="",
-            home=b"",
-            cpus=1,
-            memory_bytes=1,
-            time_zone="UTC",
-        ),
-        live=live,
-    )
+    return hellos.a_hello(*live, journal_id=journal_id, journal_counter=counter)
 
 
 def a_view(state: AttemptState, **changes: Any) -> AttemptView:
