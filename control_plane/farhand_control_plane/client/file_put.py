@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from farhand_control_plane.client.files import FileRefused, Files
 from farhand_control_plane.client.progress import Progress
-from farhand_shared.errors import Conflict, FarhandError, InvalidInput
+from farhand_shared.errors import Conflict, FarhandError, InvalidInput, NotFound
 from farhand_shared.file_operation import (
     ABSENT,
     Expect,
@@ -51,7 +51,7 @@ def put(
         about = os.fstat(descriptor)
         sha256 = _hash(descriptor)
         for tries_left in reversed(range(_TRIES)):
-            path, there = _place(files, remote, source, sha256)
+            path, there = _place(files, remote, source, sha256, make_parents=make_parents)
             if there["type"] != "none" and expect == ABSENT:
                 raise _exists(path)
             received = min(int(there["received"]), about.st_size)
@@ -118,11 +118,21 @@ def _hash(descriptor: int) -> bytes:
 
 
 def _place(
-    files: Files, remote: bytes, source: Path, sha256: bytes
+    files: Files, remote: bytes, source: Path, sha256: bytes, *, make_parents: bool
 ) -> tuple[bytes, dict[str, Any]]:
     """Return where the file goes, and what is there: in a folder it keeps its name."""
     path = remote if not remote.endswith(b"/") else remote + os.fsencode(source.name)
-    there = files.ask(StatFile(path=path, put_sha256=sha256)).facts
+    try:
+        there = files.ask(StatFile(path=path, put_sha256=sha256)).facts
+    except FileRefused as refused:
+        if refused.code != FileErrorCode.NOT_FOUND:
+            raise
+        if not make_parents:
+            raise NotFound(
+                f"cannot put {os.fsdecode(path)}: its folder does not exist; "
+                "make it, or ask with --parents"
+            ) from refused
+        return path, {"type": "none", "received": 0}  # nothing arrived where no folder is
     if there["type"] == "folder":
         path = path + b"/" + os.fsencode(source.name)
         there = files.ask(StatFile(path=path, put_sha256=sha256)).facts

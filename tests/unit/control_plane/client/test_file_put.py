@@ -31,6 +31,7 @@ class Machine:
     def __init__(self) -> None:
         self.files: dict[bytes, bytes] = {}
         self.folders: set[bytes] = {b"."}
+        self.missing: set[bytes] = set()  # folders that paths have and the machine has not
         self.kept: dict[bytes, bytes] = {}
         self.asked: list[PutFile] = []
         self.refuse: list[str] = []
@@ -52,6 +53,9 @@ class Machine:
     def ask(self, operation: FileOperation, **how: Any) -> Answer:
         path = operation.path
         if isinstance(operation, StatFile):
+            if path.rpartition(b"/")[0] in self.missing:
+                message = "cannot look at it: it does not exist"
+                raise FileRefused(FileFault(code="not_found", message=message, facts={}))
             kind = "folder" if path in self.folders else "file" if path in self.files else "none"
             facts = {"type": kind, "received": len(self.kept.get(path, b""))}
             return Answer(data=b"", facts=facts)
@@ -102,6 +106,19 @@ def test_in_a_folder_it_keeps_its_name(source: Path, remote: bytes) -> None:
     machine.folders.add(b"folder")
     _put(machine, source, remote)
     assert list(machine.files) == [remote.rstrip(b"/") + b"/run.sh"]
+
+
+@pytest.mark.parametrize("remote", [b"gone/run.sh", b"gone/"])
+def test_a_folder_that_is_missing_is_made_only_when_asked(source: Path, remote: bytes) -> None:
+    machine = Machine()
+    machine.missing.add(b"gone")
+    with pytest.raises(FarhandError, match=r"cannot put gone/run\.sh: its folder .* --parents"):
+        _put(machine, source, remote)
+    assert machine.asked == []
+    _put(machine, source, remote, make_parents=True)
+    (asked,) = machine.asked
+    assert asked.make_parents
+    assert machine.files == {b"gone/run.sh": _CONTENT}
 
 
 def test_what_is_kept_there_is_not_sent_again(source: Path) -> None:
