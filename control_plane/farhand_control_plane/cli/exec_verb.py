@@ -29,14 +29,11 @@ from farhand_control_plane.config import load
 from farhand_shared.command import ExitReason, Pty, shell_exit_status
 from farhand_shared.errors import (
     FarhandError,
-    InvalidInput,
-    NotFound,
     ProtocolError,
     Unavailable,
 )
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind, result_from_json
 from farhand_shared.exec_request import ExecBody, encode_exec_body
-from farhand_shared.ids import is_id
 
 if TYPE_CHECKING:
     from farhand_control_plane.cli.exec_input import ExecInput
@@ -56,10 +53,12 @@ def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
         wanted = exec_options.parse(arguments)
         api = Api(find_target(load(environ)))
         if isinstance(wanted, exec_options.Attach):
-            return _Attached(api, wanted).run()
+            from farhand_control_plane.cli.exec_attached import AttachedRun  # seldom needed
+
+            return AttachedRun(api, wanted).run()
         if wanted.spec.pty is not None:
             wanted = _with_window(wanted, environ)
-        return _Run(api, wanted).run()
+        return Run(api, wanted).run()
     except exec_options.HelpAsked:
         sys.stdout.write(exec_options.HELP)
         return 0
@@ -90,7 +89,7 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
-class _Run:
+class Run:
     """One command, followed over as many connections as it takes."""
 
     def __init__(self, api: Api, body: ExecBody | None) -> None:
@@ -227,13 +226,7 @@ class _Run:
 
     def _come_back(self, away_since: float, wait_s: float) -> tuple[Body, float]:
         """Return the stream from where the last one broke off."""
-        path = path_with(
-            f"/v1/attempts/{self._attempt_id}/output",
-            {
-                "stdout": self._offsets[FrameKind.STDOUT],
-                "stderr": self._offsets[FrameKind.STDERR],
-            },
-        )
+        path = self._rest()
         while True:
             time.sleep(wait_s)  # nothing tells us when the server is back
             wait_s = min(wait_s * 2, _RESUME_CAP_S)
@@ -250,6 +243,16 @@ class _Run:
                     f"cannot follow command {self._command_id} any longer: {reason}; "
                     "it goes on without us"
                 ) from reason
+
+    def _rest(self) -> str:
+        """Return the address of the output that has not come yet."""
+        return path_with(
+            f"/v1/attempts/{self._attempt_id}/output",
+            {
+                "stdout": self._offsets[FrameKind.STDOUT],
+                "stderr": self._offsets[FrameKind.STDERR],
+            },
+        )
 
     def _take(self, frame: Frame) -> None:
         if self._away and frame.kind not in (FrameKind.ACCEPTED, FrameKind.STATE):
@@ -355,69 +358,12 @@ class _Run:
             return
         try:
             self._api.post(f"/v1/commands/{self._command_id}/stop", repeatable=True)
-            path = path_with(
-                f"/v1/attempts/{self._attempt_id}/output",
-                {
-                    "stdout": self._offsets[FrameKind.STDOUT],
-                    "stderr": self._offsets[FrameKind.STDERR],
-                },
-            )
-            body = self._api.open("GET", path)
+            body = self._api.open("GET", self._rest())
             with contextlib.closing(body):
                 for frame in _frames(body):
                     self._take(frame)
         except FarhandError as error:
             self._say(f"cannot stop command {self._command_id}: {error}")
-
-
-class _Attached(_Run):
-    """A command that runs already, followed from its first byte: not ours to end by a Ctrl-C."""
-
-    def __init__(self, api: Api, wanted: exec_options.Attach) -> None:
-        super().__init__(api, None)
-        self._wanted = wanted
-
-    def _open(self) -> Body:
-        command_id = self._find(self._wanted.command)
-        return self._api.open("GET", f"/v1/commands/{command_id}/output", timeout_s=None)
-
-    def _find(self, named: str) -> str:
-        """Return the id of a command: it is named by it, its end, or where it alone runs."""
-        if is_id(named):
-            return named
-        commands = self._api.get("/v1/commands", open=True, limit=100)["items"]
-        found = [
-            command
-            for command in commands
-            if command["id"].endswith(named) or command["machine"] == named
-        ]
-        if len(found) == 1:
-            return str(found[0]["id"])
-        if not found:
-            raise NotFound(
-                f"cannot attach to {named!r}: no command that runs has an id that ends so, and "
-                "none runs on a machine of that name"
-            )
-        shown = "".join(f"\n  {command['id'][-12:]}  {command['title']}" for command in found)
-        raise InvalidInput(f"cannot attach to {named!r}: these run; name one by its id{shown}")
-
-    def _begin_input(self, accepted: dict[str, Any]) -> None:  # as the frame has it
-        from farhand_control_plane.cli.exec_input import ExecInput  # seldom needed
-
-        kind = str(accepted.get("input", "none"))
-        if self._wanted.take and kind == "none":
-            raise InvalidInput("cannot take its input over: it was started without; see --stdin")
-        if self._wanted.take or (os.isatty(0) and os.isatty(1)):
-            self._input = ExecInput(
-                self._api.target, writes=self._wanted.take, take=self._wanted.take
-            )
-            self._input.begin(accepted["command_id"], accepted["attempt_id"], kind)
-
-    def _give_up(self, *, asked: bool = False) -> None:
-        if asked:
-            super()._give_up()
-        else:
-            self._leave()
 
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
