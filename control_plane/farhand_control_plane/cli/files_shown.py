@@ -81,7 +81,9 @@ def matches(data: bytes, *, as_json: bool) -> None:
     if last.get("more"):
         note("There is more: raise --limit, or search less.")
     if last.get("skipped"):
-        note(f"{last['skipped']:,} files were skipped: they hold NUL bytes or cannot be read.")
+        count = last["skipped"]
+        files = "1 file was" if count == 1 else f"{count:,} files were"
+        note(f"{files} skipped: NUL bytes in it, or it cannot be read.")
 
 
 def facts(value: dict[str, Any], *, as_json: bool) -> None:  # value: JSON

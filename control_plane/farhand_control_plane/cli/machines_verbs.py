@@ -19,6 +19,7 @@ app = group("See, add, choose, change and revoke machines.")
 
 _ASK_EVERY_S: Final = 1.0
 _COMMANDS_SHOWN: Final = 20  # of a machine, the newest ones that have not ended
+_OF_A_BATTERY: Final = ("battery_percent", "on_battery")  # of none they would say: 0, and no
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
@@ -111,10 +112,11 @@ def _details(one: dict[str, Any]) -> list[tuple[str, str]]:  # one: JSON
             )
         )
     lines += [("label", label_text(*pair)) for pair in sorted(one["labels"].items())]
+    unasked = () if one["facts"].get("has_battery") else _OF_A_BATTERY
     lines += [
         ("fact", f"{name}: {fact}")
         for name, value in sorted(one["facts"].items())
-        if (fact := _fact_text(value))
+        if name not in unasked and (fact := _fact_text(value))
     ]
     return lines
 
@@ -261,8 +263,9 @@ def _confirm(server: Api, machine_id: str, name: str, words: list[str]) -> None:
     show(f"    {' '.join(words)}")
     if not asks_yes("Are they the same there?"):
         raise NotAllowed(
-            f"cannot confirm {name}: the answer was not yes; it stays pending; "
-            f"if the words differ: farhand machines revoke {name}"
+            f"cannot confirm {name}: the answer was not the whole word yes, so it stays pending; "
+            f"if the words are the same: farhand machines confirm {name}; "
+            f"if they differ: farhand machines revoke {name}"
         )
     _send_words(server, machine_id, words)
 

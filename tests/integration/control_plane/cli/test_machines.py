@@ -3,7 +3,8 @@
 import asyncio
 import json
 
-from tests.fakes.fake_daemon import Job
+from farhand_control_plane.db.enrolment import MadeCode
+from tests.fakes.fake_daemon import FakeMachine, Job, enrol
 from tests.integration.control_plane.cli.conftest import Desk
 
 
@@ -68,3 +69,24 @@ async def test_a_quarantined_machine_shows_its_way_back(desk: Desk) -> None:
     assert "farhandd enroll --rejoin there: first on the computer that stays box" in shown
     refused = await desk.run("exec", "box", "--", "work")
     assert "farhandd enroll --rejoin" in refused.err
+
+
+async def test_a_machine_without_a_battery_has_no_charge_to_show(desk: Desk) -> None:
+    set_to = 'update machines set facts = facts || \'{"has_battery": %s, "battery_percent": 0}\''
+    await desk.lab.sql(set_to % "false")
+    shown = (await desk.run("machines", "show", "box")).out
+    assert "has_battery: no" in shown
+    assert "battery_percent" not in shown
+    await desk.lab.sql(set_to % "true")
+    assert "battery_percent: 0" in (await desk.run("machines", "show", "box")).out
+
+
+async def test_who_does_not_type_yes_is_told_both_ways_on(desk: Desk) -> None:
+    made: MadeCode = await desk.lab.code("new")
+    machine = FakeMachine(desk.replica.machines.root_pem)
+    await enrol(machine, f"127.0.0.1:{desk.replica.machines.enrol_port}", made.text)
+    refused = await desk.run("machines", "confirm", "new")
+    assert refused.status == 1
+    assert "it stays pending" in refused.err
+    assert "the same: farhand machines confirm new" in refused.err
+    assert "differ: farhand machines revoke new" in refused.err
