@@ -14,12 +14,13 @@ from psycopg.types.json import Jsonb
 
 from farhand_control_plane.db import events
 from farhand_control_plane.db.listen import MACHINES
+from farhand_control_plane.db.machine_facts import facts_json
 from farhand_control_plane.db.machines import ONLINE
 from farhand_control_plane.db.transaction import Tx
 from farhand_control_plane.domain.words import EventKind, MachineStatus
 from farhand_shared.ids import InstanceId, MachineId, MemberId, ReplicaId
 from farhand_shared.limits import CONCURRENCY_DEFAULT, CONNECTION_LEASE_S
-from farhand_shared.link_events import Facts, Hello
+from farhand_shared.link_events import Hello
 
 # A CTE body that gives one row while the epoch is still the machine's newest.
 HELD: Final[LiteralString] = """
@@ -423,39 +424,6 @@ async def revive(tx: Tx, replica_id: ReplicaId, link: HeldLink) -> None:
         await events.emit_of_machine(
             tx, link.instance_id, EventKind.MACHINE_ONLINE, link.machine_id, row["name"]
         )
-
-
-def facts_json(facts: Facts) -> dict[str, Any]:
-    """Return the facts as stored: paths are bytes on the wire, text with escapes here."""
-    told = {
-        "hostname": facts.hostname,
-        "os": facts.os,
-        "os_version": facts.os_version,
-        "arch": facts.arch,
-        "user": facts.user,
-        "home": facts.home.decode("utf-8", "surrogateescape"),
-        "cpus": facts.cpus,
-        "memory_bytes": facts.memory_bytes,
-        "time_zone": facts.time_zone,
-        "labels": dict(facts.labels),
-        "update_problem": facts.update_problem,
-    }
-    survey = facts.survey
-    if survey is None:
-        return told
-    return told | {
-        "disk_bytes": survey.disk_bytes,
-        "disk_free_bytes": survey.disk_free_bytes,
-        "gpus": list(survey.gpus),
-        "has_battery": survey.has_battery,
-        "on_battery": survey.on_battery,
-        "battery_percent": survey.battery_percent,
-        "tools": dict(survey.tools),
-        "repositories": [
-            {"remote": one.remote, "path": one.path.decode("utf-8", "surrogateescape")}
-            for one in survey.repositories
-        ],
-    }
 
 
 async def hold(tx: Tx, link: HeldLink) -> bool:

@@ -41,7 +41,7 @@ class MachineView:
     chosen_by: str
     allow_inferred: bool
     concurrency: int
-    facts: Mapping[str, Any]  # hostname, os, arch, …; what a survey tells: docs of facts_json
+    facts: Mapping[str, Any]  # hostname, os, arch, …; as in machine_facts
     labels: Mapping[str, str]  # people's and those of its own file, which win
     words: tuple[str, ...]  # six, to compare while pending
     daemon_version: str
