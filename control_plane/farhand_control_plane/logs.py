@@ -18,6 +18,8 @@ REPEATED_EVERY_S: Final = 10.0
 # The logger and the beginning of each message that strangers can bring about at will.
 REPEATED: Final = (
     ("asyncio", "socket.accept() out of system resource"),
+    # What follows it where the server ends meanwhile: it tries to listen again.
+    ("asyncio", "Exception in callback BaseSelectorEventLoop._start_serving("),
     ("uvicorn.error", "Exceeded concurrency limit."),
     ("uvicorn.error", "Invalid HTTP request received."),
     ("uvicorn.error", "Unsupported upgrade request."),

@@ -129,6 +129,7 @@ def test_the_wheel_carries_what_new_machines_are_given(wheelhouse: Path) -> None
         "farhand_daemon",
         "pip",
         "install.sh",
+        "requirements.lock",
     }
 
 

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from tests.fakes.fake_control_plane import FakeAttempt, FakeControlPlane
+from tests.fakes.supervised_lab import until
 from tests.integration.endpoint_daemon.conftest import Farhandd
 
 # Writes without a pause until it is told to stop, then says what it wrote.
@@ -52,8 +53,9 @@ async def test_a_certificate_is_renewed_under_running_output_and_nobody_notices(
     await _is_exact(plane, attempt)
     assert plane.times_away == 0, "the new stream was there before the old one went"
     assert machine.epoch == 2
-    ended = json.loads((await farhandd.call("status", "--json")).stdout)
-    assert ended["state"] == "connected"
+    # A hurried daemon on a busy computer may lose its link meanwhile: then it comes back.
+    status = farhandd.home / "status.json"
+    await until(lambda: json.loads(status.read_bytes())["state"] == "connected")
 
 
 async def test_a_drain_is_followed_without_a_gap(

@@ -1,7 +1,9 @@
 """Log lines."""
 
+import asyncio
 import json
 import logging
+import socket
 import sys
 
 import pytest
@@ -100,3 +102,28 @@ def test_what_asyncio_says_of_each_failed_accept_is_held_back_however_often_we_c
             logging.getLogger(name).filters.clear()
     assert json.loads(line)["times"] == 1
     assert "traceback" not in json.loads(line)
+
+
+def test_a_server_that_ends_while_it_cannot_accept_says_so_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each accept that failed tries to listen again a second later, by then on closed sockets."""
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    try:
+        configure(json_lines=True, level="info")
+        loop = asyncio.SelectorEventLoop()
+        closed = socket.socket()
+        closed.close()
+        for _ in range(50):
+            loop.call_soon(loop._start_serving, None, closed)
+        loop.call_soon(loop.stop)
+        loop.run_forever()
+        loop.close()
+        (line,) = capsys.readouterr().err.splitlines()
+    finally:
+        root.handlers[:] = before
+        root.setLevel(level)
+        for name, _ in REPEATED:
+            logging.getLogger(name).filters.clear()
+    assert "_start_serving" in json.loads(line)["event"]

@@ -48,18 +48,40 @@ class World:
         return (roots or self.roots()).place(whole, follow=follow)
 
     def read(self, path: str | bytes) -> bytes:
-        place = self.place(path)
-        fd, _ = open_file(place.folder, place.name)
-        with os.fdopen(fd, "rb") as file:
-            return file.read()
+        with nothing_stays_open():
+            place = self.place(path)
+            fd, _ = open_file(place.folder, place.name)
+            with os.fdopen(fd, "rb") as file:
+                return file.read()
 
     def link(self, name: str, target: str | Path) -> None:
         (self.root / name).symlink_to(target)
 
 
+@contextlib.contextmanager
+def nothing_stays_open() -> Iterator[None]:
+    """Close what an operation leaves open: it has a process of its own, whose end does it."""
+    before = descriptors()
+    try:
+        yield
+    finally:
+        for descriptor in descriptors() - before:
+            os.close(descriptor)
+
+
+def descriptors() -> set[int]:
+    found = set()
+    for name in (entry.name for entry in Path("/dev/fd").iterdir()):
+        with contextlib.suppress(OSError):  # that of the look itself
+            os.fstat(int(name))
+            found.add(int(name))
+    return found
+
+
 @pytest.fixture
-def world(tmp_path: Path, there: bool) -> World:
-    return World(tmp_path, there)
+def world(tmp_path: Path, there: bool) -> Iterator[World]:
+    with nothing_stays_open():
+        yield World(tmp_path, there)
 
 
 @pytest.mark.parametrize(
