@@ -102,6 +102,7 @@ class Job:
         error_code: str = "",
         error: str = "",
         notes: tuple[Note, ...] = (),
+        left_open: bool = False,
     ) -> None:
         """End the command; only the first end counts."""
         if self.result is not None:
@@ -116,6 +117,7 @@ class Job:
             stderr=self._totals(Stream.STDERR),
             wall_ms=1,
             notes=notes,
+            stdout_left_open=left_open,
         )
         self.result = Result(
             attempt_id=self.attempt_id, result=result, result_hash=codec.result_hash(result)

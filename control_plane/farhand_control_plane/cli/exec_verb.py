@@ -34,6 +34,7 @@ from farhand_shared.errors import (
 )
 from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind, result_from_json
 from farhand_shared.exec_request import ExecBody, encode_exec_body
+from farhand_shared.limits import GRACE_MS
 
 if TYPE_CHECKING:
     from farhand_control_plane.cli.exec_input import ExecInput
@@ -44,6 +45,7 @@ OUR_FAILURE: Final = 125
 RESUME_FOR_S: Final = 300.0
 _RESUME_FIRST_S: Final = 0.1
 _RESUME_CAP_S: Final = 2.0
+_PATIENCE_S: Final = 2.0  # with a command that was told to end, before that is said
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
@@ -287,6 +289,11 @@ class Run:
                 if not self._interrupted_by:
                     for note in result.notes:
                         self._say(note.text)
+                    if result.stdout_left_open:
+                        self._say(
+                            "a process that it left running still holds its output; what that one "
+                            "writes from now on is not shown"
+                        )
             case FrameKind.ERROR:
                 error = frame.json()
                 self._status = OUR_FAILURE
@@ -356,6 +363,11 @@ class Run:
         self._away = ""  # waiting for the end means something else: it is said again
         if not self._command_id:
             return
+        import threading  # seldom needed
+
+        slow = threading.Timer(_PATIENCE_S, self._say_slow)
+        slow.daemon = True
+        slow.start()
         try:
             self._api.post(f"/v1/commands/{self._command_id}/stop", repeatable=True)
             body = self._api.open("GET", self._rest())
@@ -364,6 +376,16 @@ class Run:
                     self._take(frame)
         except FarhandError as error:
             self._say(f"cannot stop command {self._command_id}: {error}")
+        finally:
+            slow.cancel()
+
+    def _say_slow(self) -> None:
+        """Say that a command which was told to end has not; it may have a reason, or ignore it."""
+        if self._status is None and not self._away:
+            self._say(
+                f"it was told to end and has not yet; the machine kills it {GRACE_MS // 1000} s "
+                "after that (Ctrl-C again does not wait)"
+            )
 
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:

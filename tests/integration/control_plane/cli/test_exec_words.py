@@ -68,6 +68,32 @@ async def test_a_command_that_waits_for_input_is_said_to_have_none(desk: Desk) -
     assert done.err.count("wait for input") == 1
 
 
+async def test_output_that_a_process_left_behind_still_holds_is_said(desk: Desk) -> None:
+    async def behave(job: Job) -> None:
+        job.write(b"started\n")
+        job.end(0, left_open=True)
+
+    desk.machine.behaviour = behave
+    done = await desk.run("exec", "--shell", "box", "--", "server & echo started")
+    assert (done.status, done.out) == (0, "started\n")
+    assert done.err.startswith("farhand: a process that it left running still holds its output")
+    assert done.err.count("\n") == 1
+
+
+async def test_a_command_that_takes_its_time_to_end_is_said_to(desk: Desk) -> None:
+    async def behave(job: Job) -> None:
+        job.write(b"deaf\n")
+        await job.cancelled.wait()
+
+    desk.machine.behaviour = behave
+    waiting = await desk.start("exec", "box", "--", "deaf")
+    await waiting.sees("deaf")
+    waiting.process.send_signal(signal.SIGINT)
+    await waiting.sees("told to end and has not yet; the machine kills it 10 s after that")
+    waiting.process.send_signal(signal.SIGINT)
+    assert (await waiting.ended()).status == 130
+
+
 async def test_what_explains_an_end_is_one_line_each_and_the_code_stays(desk: Desk) -> None:
     async def behave(job: Job) -> None:
         job.end(137, notes=(Note(code="out_of_memory", text="the limit of 64 MiB was reached"),))
