@@ -37,6 +37,7 @@ from farhand_shared.redact import Secret
 _log = logging.getLogger(__name__)
 
 AT_ONCE: Final = 4  # environments that one replica works on
+LIST_WITHIN_S: Final = 60.0  # or nothing would be made or ended while a provisioner hangs
 # Longer than the row's own life: who is gone for good cannot destroy it.
 OUTLIVES_S: Final = 600.0
 
@@ -124,9 +125,10 @@ class Provisioning:
             if one.standing.state is EnvironmentState.READY
         )
         try:
-            there = {one.environment_id: one for one in await self._provisioner.list_all()}
-        except FarhandError as error:  # time goes on all the same
-            log(_log, "environments_not_listed", level=logging.WARNING, error=str(error))
+            async with asyncio.timeout(LIST_WITHIN_S):
+                there = {one.environment_id: one for one in await self._provisioner.list_all()}
+        except Exception as error:  # as of `_under_lease`; time and work go on all the same
+            log(_log, "environments_not_listed", level=logging.WARNING, error=_said(error))
             await self._judge(place, {})
             return
         await self._judge(place, there, listed=before)
@@ -141,13 +143,13 @@ class Provisioning:
     async def _destroy_leak(self, environment_id: MachineId) -> None:
         try:
             await self._provisioner.destroy(environment_id)
-        except FarhandError as error:  # it is found again
+        except Exception as error:  # it is found again
             log(
                 _log,
                 "environment_leak_stays",
                 level=logging.WARNING,
                 environment=environment_id,
-                error=str(error),
+                error=_said(error),
             )
         finally:
             self._wake.set()
@@ -334,6 +336,10 @@ class _BrokenOff:
 
 _BROKEN_OFF: Final = _BrokenOff()
 _Outcome = Exception | _BrokenOff | None  # None: it is done
+
+
+def _said(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _seen(standing: Standing, found: Found | None) -> Standing:

@@ -3,14 +3,17 @@
 import asyncio
 import os
 import signal
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from farhand_control_plane.db import machines
 from farhand_control_plane.domain.environments import Limits
+from farhand_control_plane.provisioning import loop as provisioning_loop
 from farhand_control_plane.provisioning.keeper import keeper_of
 from farhand_control_plane.provisioning.local_process import LocalProcess
+from farhand_control_plane.provisioning.provisioner import Found, Request
 from farhand_shared.errors import Conflict, InvalidInput, Unavailable
 from farhand_shared.ids import new_id
 from tests.integration.control_plane.provisioning.conftest import OFFER, Yard
@@ -193,6 +196,37 @@ async def test_one_that_cannot_be_made_is_tried_again_then_given_up_and_said(yar
     assert Full.calls == 3
     reason = (await yard.row(machine_id))["reason"]
     assert reason == "it could not be made: cannot make it: the cloud is full"
+
+
+@pytest.mark.parametrize("fault", ["breaks", "hangs"])
+async def test_a_list_that_cannot_be_had_holds_up_and_breaks_off_nothing(
+    yard: Yard, monkeypatch: pytest.MonkeyPatch, fault: str
+) -> None:
+    monkeypatch.setattr(provisioning_loop, "LIST_WITHIN_S", 0.2)
+    entered, listed, go_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    class Listless(LocalProcess):
+        async def list_all(self) -> Sequence[Found]:
+            if entered.is_set():
+                listed.set()
+            if fault == "breaks":
+                raise PermissionError(13, "Permission denied")
+            await asyncio.Event().wait()
+            return []
+
+        async def create(self, request: Request) -> None:
+            entered.set()
+            await go_on.wait()
+
+    first = await yard.want()
+    async with yard.loop(Listless(yard.site)), asyncio.timeout(20):
+        await listed.wait()
+        other = await yard.want()
+        await yard.destroy(other)
+        await yard.is_(other, "destroyed")
+        go_on.set()
+        await yard.is_(first, "ready")
+    await yard.lab.sql("delete from environments")
 
 
 async def test_what_no_try_can_mend_is_tried_once(yard: Yard) -> None:
