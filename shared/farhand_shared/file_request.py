@@ -279,9 +279,13 @@ class _Fields:
     def many(self, name: str) -> tuple[bytes, ...]:
         """Return the bytes of texts, or those that ``NAME_base64`` gives."""
         texts, encoded = self.take(name), self.take(f"{name}_base64")
+        if texts is not None and encoded is not None:
+            raise self._wrong(name, f"is given twice; give {name} or {name}_base64")
         if encoded is not None:
             try:
-                return tuple(base64.b64decode(one, validate=True) for one in encoded)
+                # An object would give its names, a text its letters.
+                listed = encoded if isinstance(encoded, list) else [None]
+                return tuple(base64.b64decode(one, validate=True) for one in listed)
             except (ValueError, TypeError):
                 raise self._wrong(f"{name}_base64", "is not a list of base64") from None
         if texts is None:

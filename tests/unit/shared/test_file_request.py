@@ -81,6 +81,19 @@ def _read(**fields: Any) -> dict[str, Any]:
             {"operation": "search", "path": "a", "pattern": "b", "include_base64": ["?"]},
             "include_base64 is not a list of base64",
         ),
+        (
+            {"operation": "search", "path": "a", "pattern": "b", "include_base64": {"YQ==": 1}},
+            "include_base64 is not a list of base64",
+        ),
+        (
+            {"operation": "search", "path": "a", "pattern": "b", "include_base64": ""},
+            "include_base64 is not a list of base64",
+        ),
+        (
+            {"operation": "search", "path": "a", "pattern": "b", "include": ["c"],
+             "include_base64": ["YQ=="]},
+            "include is given twice",
+        ),
         ({"operation": "write", "path": "a"}, "content is missing"),
         ({"operation": "write", "path": "a", "content": "b", "expect": "none"}, "expect"),
         ({"operation": "write", "path": "a", "content": "b", "mode": "0999"}, "mode"),
