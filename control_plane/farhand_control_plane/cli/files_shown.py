@@ -44,18 +44,21 @@ class Pages:
             yield from found
             self._after = named(last, "after") if last["more"] else None
 
-    def as_json(self) -> dict[str, Any]:
-        """Return everything in the shape of all listings."""
-        items = list(self.entries())
-        cursor = None
-        if self._after is not None:
-            cursor = base64.urlsafe_b64encode(self._after).decode("ascii")
-        return {"items": items, "next_cursor": cursor}
-
-    def tell_rest(self) -> None:
-        """Say that there is more than the limit let through."""
+    def show(self, *, as_json: bool, long: bool = False) -> None:
+        """Print everything, and say when there is more than the limit let through."""
+        if as_json:
+            items = list(self.entries())  # moves the cursor
+            show_json({"items": items, "next_cursor": self._cursor()})
+            return
+        for one in self.entries():
+            _line(entry_line(one, long=long))
         if self._after is not None:
             note("There is more: raise --limit, or leave it out.")
+
+    def _cursor(self) -> str | None:
+        if self._after is None:
+            return None
+        return base64.urlsafe_b64encode(self._after).decode("ascii")
 
 
 def _name_of_cursor(cursor: str) -> bytes:
@@ -63,11 +66,6 @@ def _name_of_cursor(cursor: str) -> bytes:
         return base64.urlsafe_b64decode(cursor.encode("ascii"))
     except ValueError:
         raise Misuse("cannot list: the cursor is not one of ours; start without it") from None
-
-
-def entry(one: dict[str, Any], *, long: bool) -> None:  # one: JSON
-    """Print one entry of a listing."""
-    _line(entry_line(one, long=long))
 
 
 def matches(data: bytes, *, as_json: bool) -> None:

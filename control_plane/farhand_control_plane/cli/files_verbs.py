@@ -100,12 +100,7 @@ def list_(
         return ListFolder(path=target.path, after=after, limit=count)
 
     pages = shown.Pages(_files(target, wait_offline), page, limit=limit, cursor=cursor)
-    if as_json:
-        show_json(pages.as_json())
-        return
-    for entry in pages.entries():
-        shown.entry(entry, long=long)
-    pages.tell_rest()
+    pages.show(as_json=as_json, long=long)
 
 
 @app.command(cls=Verb)
@@ -133,12 +128,7 @@ def glob(
         )
 
     pages = shown.Pages(_files(target, wait_offline), page, limit=limit, cursor=cursor)
-    if as_json:
-        show_json(pages.as_json())
-        return
-    for entry in pages.entries():
-        shown.entry(entry, long=False)
-    pages.tell_rest()
+    pages.show(as_json=as_json)
 
 
 @app.command(cls=Verb)
