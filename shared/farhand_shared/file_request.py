@@ -283,11 +283,11 @@ class _Fields:
             raise self._wrong(name, f"is given twice; give {name} or {name}_base64")
         if encoded is not None:
             try:
-                # An object would give its names, a text its letters.
-                listed = encoded if isinstance(encoded, list) else [None]
-                return tuple(base64.b64decode(one, validate=True) for one in listed)
+                if isinstance(encoded, list):  # an object would give its names, a text its letters
+                    return tuple(base64.b64decode(one, validate=True) for one in encoded)
             except (ValueError, TypeError):
-                raise self._wrong(f"{name}_base64", "is not a list of base64") from None
+                pass  # as any other that is none
+            raise self._wrong(f"{name}_base64", "is not a list of base64")
         if texts is None:
             return ()
         if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
