@@ -123,7 +123,9 @@ def load_state(folder: Path) -> UpdateState:
             checked_at_ms=int(document.get("checked_at_ms", 0)),
             check_result=str(document.get("check_result", "")),
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError):
+        return UpdateState()
+    except RecursionError:  # nested without end
         return UpdateState()
 
 
@@ -148,9 +150,17 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _made(kind: type[_T], document: Any) -> _T:
-    """Make a value of what JSON holds; keys that this version does not know are left out."""
-    known = {field.name for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
-    return kind(**{key: value for key, value in document.items() if key in known})
+    """Make a value of what JSON holds; keys that this version does not know are left out.
+
+    TypeError for a value of another type, as a later version might write it: every start of the
+    daemon reads this, also that of the version that it falls back to.
+    """
+    known = {field.name: field.type for field in fields(kind)}  # type: ignore[arg-type]  # all are dataclasses
+    values = {key: value for key, value in document.items() if key in known}
+    for key, value in values.items():
+        if type(value) is not known[key]:
+            raise TypeError(key)
+    return kind(**values)
 
 
 def _optional(kind: type[_T], document: Any) -> _T | None:

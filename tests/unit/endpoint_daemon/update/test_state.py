@@ -6,6 +6,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from farhand_daemon.paths import Home
 from farhand_daemon.update.become import candidate_for
 from farhand_daemon.update.schedule import MAX_DOUBTS, judge, settled
@@ -49,6 +51,25 @@ def test_a_later_versions_additions_are_left_alone_and_damage_is_no_state(tmp_pa
     for damage in ("", "[]", '{"ready": 3}', '{"ready": {"slot": "x"}}', '{"bad": 1}'):
         (tmp_path / STATE_FILE).write_text(damage)
         assert load_state(tmp_path) == UpdateState()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"ready": {"slot": 5, "version": "0.3"}}',
+        '{"ready": {"slot": {"sha256": "b"}, "version": "0.3"}}',
+        '{"trial": {"candidate": {"slot": "b", "version": "0.3"}, "home": "/h", "pid": "7"}}',
+        '{"last": {"kind": "updated", "version": "0.3", "at_ms": "yesterday"}}',
+        '{"not_before_ms": 1e400}',
+        "[" * 100_000,
+    ],
+    ids=["number", "object", "pid", "time", "for ever", "deep"],
+)
+def test_what_a_later_version_might_write_otherwise_stops_no_start(
+    tmp_path: Path, text: str
+) -> None:
+    (tmp_path / STATE_FILE).write_text(text)
+    assert load_state(tmp_path) == UpdateState()
 
 
 def test_changes_at_once_lose_nothing(tmp_path: Path) -> None:
