@@ -23,6 +23,7 @@ PIECE_BYTES: Final = 256 * 1024  # of one request: a quarter of what a machine h
 READ_BYTES: Final = 64 * 1024
 # How much is read ahead of what the command takes.
 _READ_AHEAD: Final = 16
+_FOR_EVER: Final = 1 << 40
 # So long after the last word it is asked for: a replica may have died with it.
 _ASK_AFTER_S: Final = 1.0
 _AGAIN_FIRST_S: Final = 0.1
@@ -142,7 +143,11 @@ class InputWriter:
                 self._send()
         except FarhandError as error:
             self._lose(str(error), held=False)
+        except Exception as error:  # of ours, or an answer that makes no sense
+            reason = f"cannot send the input: {type(error).__name__}: {error}; see farhand doctor"
+            self._lose(reason, held=False)
         finally:
+            self._places.release(_FOR_EVER)  # nobody takes them back any more
             self._api.close()
 
     def _gather(self) -> None:

@@ -30,6 +30,7 @@ class Server:
         self.sizes: list[tuple[int, int]] = []
         self.refuse: list[int] = []  # statuses of the next answers
         self.takes = True
+        self.nonsense = False
         self.news = threading.Condition()
         server = self
 
@@ -55,6 +56,8 @@ class Server:
         threading.Thread(target=self.http.serve_forever, args=(0.01,), daemon=True).start()
 
     def answer(self, query: dict[str, str], body: bytes) -> tuple[int, dict[str, Any]]:
+        if self.nonsense:
+            return 200, {}
         if self.refuse:
             status = self.refuse.pop(0)
             code = "input_held" if status == 409 else "x"
@@ -115,6 +118,19 @@ def test_everything_is_sent_to_its_end_though_a_part_is_taken_at_a_time(server: 
     writer.end()
     server.until(lambda: server.closed)
     assert server.taken == b"".join(bytes((number,)) * 250 for number in range(40))
+
+
+def test_an_answer_that_makes_no_sense_ends_it_and_holds_up_nobody(server: Server) -> None:
+    server.nonsense = True
+    writer, losses = a_writer(server)
+    writer.write(b"first")
+    assert losses.get(timeout=DEADLINE_S) == (
+        "cannot send the input: KeyError: 'closed'; see farhand doctor",
+        False,
+    )
+    for _ in range(100):
+        writer.write(b"more")
+    assert writer.lost
 
 
 def test_what_a_lost_replica_had_is_sent_again_without_being_asked(server: Server) -> None:
