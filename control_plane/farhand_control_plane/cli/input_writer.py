@@ -23,7 +23,6 @@ PIECE_BYTES: Final = 256 * 1024  # of one request: a quarter of what a machine h
 READ_BYTES: Final = 64 * 1024
 # How much is read ahead of what the command takes.
 _READ_AHEAD: Final = 16
-_FOR_EVER: Final = 1 << 40
 # So long after the last word it is asked for: a replica may have died with it.
 _ASK_AFTER_S: Final = 1.0
 _AGAIN_FIRST_S: Final = 0.1
@@ -76,6 +75,7 @@ class InputWriter:
         self._queue: queue.SimpleQueue[bytes | _Resize | _End | _Take] = queue.SimpleQueue()
         self._places = threading.Semaphore(_READ_AHEAD)
         self._lost = False
+        self._over = False  # the sender has ended
         # The sender's own.
         self._kept = bytearray()  # from `_start`: not yet taken
         self._start = 0
@@ -99,6 +99,8 @@ class InputWriter:
 
     def write(self, data: bytes) -> None:
         """Send bytes; waits while the command does not read."""
+        if self._over:
+            return
         self._places.acquire()
         self._queue.put(data)
 
@@ -147,7 +149,8 @@ class InputWriter:
             reason = f"cannot send the input: {type(error).__name__}: {error}; see farhand doctor"
             self._lose(reason, held=False)
         finally:
-            self._places.release(_FOR_EVER)  # nobody takes them back any more
+            self._over = True
+            self._places.release(_READ_AHEAD)  # for those who wait
             self._api.close()
 
     def _gather(self) -> None:
