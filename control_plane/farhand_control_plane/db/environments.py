@@ -44,6 +44,7 @@ class EnvironmentView:
     created_at: datetime
     expires_at: datetime
     destroying_s: float | None  # for how long it is being destroyed
+    ticket_closed_s: float | None  # ago; None: it has no ticket, or an open one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +84,7 @@ async def want(
             requester_member_id=one.requester_member_id,
             state=one.state,
             destroying_s=one.destroying_s or 0.0,
+            ticket_closed_s=one.ticket_closed_s,
         )
         for one in await list_all(tx, instance_id)
     ]
@@ -157,9 +159,11 @@ async def list_all(tx: Tx, instance_id: InstanceId) -> list[EnvironmentView]:
         """
         select e.machine_id, m.name, e.requester_member_id, e.ticket_id, e.provisioner, e.state,
                e.reason, e.error, e.created_at, e.expires_at,
-               extract(epoch from farhand_now() - e.destroying_at) as destroying_s
+               extract(epoch from farhand_now() - e.destroying_at) as destroying_s,
+               extract(epoch from farhand_now() - t.closed_at) as ticket_closed_s
           from environments e
           join machines m on m.instance_id = e.instance_id and m.machine_id = e.machine_id
+          left join tickets t on t.instance_id = e.instance_id and t.ticket_id = e.ticket_id
          where e.instance_id = %s and e.state <> 'destroyed'
          order by e.created_at, e.machine_id
         """,
@@ -171,6 +175,7 @@ async def list_all(tx: Tx, instance_id: InstanceId) -> list[EnvironmentView]:
                 **row,
                 "state": EnvironmentState(row["state"]),
                 "destroying_s": _seconds(row["destroying_s"]),
+                "ticket_closed_s": _seconds(row["ticket_closed_s"]),
             }
         )
         for row in await cursor.fetchall()

@@ -4,6 +4,7 @@ An environment is a machine that a provisioner makes for one ticket (or for one 
 for it directly) and destroys afterwards. Everything here decides; `provisioning` does.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -49,6 +50,7 @@ class InUse:
     requester_member_id: MemberId
     state: EnvironmentState
     destroying_s: float = 0.0  # for how long it is being destroyed
+    ticket_closed_s: float | None = None  # ago; None: it has no ticket, or an open one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,8 +100,8 @@ def over_limit(limits: Limits, in_use: Sequence[InUse], member_id: MemberId) -> 
     own = [one for one in counted if one.requester_member_id == member_id]
     if len(own) >= limits.per_member:
         return (
-            f"cannot make an environment: you have {len(own)} ({_names(own)}), the limit is "
-            f"{limits.per_member}; close a ticket or destroy one with "
+            f"cannot make an environment: you have {len(own)} ({_names(own, limits)}), the limit "
+            f"is {limits.per_member}; {_way_out(own)} destroy one with "
             "farhand machines destroy NAME (or raise FARHAND_ENVIRONMENTS_PER_MEMBER)"
         )
     if len(counted) >= limits.per_instance:
@@ -111,11 +113,25 @@ def over_limit(limits: Limits, in_use: Sequence[InUse], member_id: MemberId) -> 
     return None
 
 
-def _names(environments: Sequence[InUse]) -> str:
-    return ", ".join(
-        f"{one.name}, being destroyed" if one.state is EnvironmentState.DESTROYING else one.name
+def _names(environments: Sequence[InUse], limits: Limits) -> str:
+    return ", ".join(one.name + _leaving(one, limits) for one in environments)
+
+
+def _leaving(one: InUse, limits: Limits) -> str:
+    if one.state is EnvironmentState.DESTROYING:
+        return ", being destroyed"
+    if one.ticket_closed_s is None:
+        return ""
+    return f", which goes in {max(1, math.ceil(limits.grace_s - one.ticket_closed_s))} s"
+
+
+def _way_out(environments: Sequence[InUse]) -> str:
+    """Return what to do besides destroying one: there may be no ticket left to close."""
+    leaves = any(
+        one.state is EnvironmentState.DESTROYING or one.ticket_closed_s is not None
         for one in environments
     )
+    return "ask again when one has gone, or" if leaves else "close a ticket or"
 
 
 def why_destroy(standing: Standing, limits: Limits) -> str | None:

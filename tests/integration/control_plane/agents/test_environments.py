@@ -3,6 +3,7 @@
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -113,6 +114,20 @@ async def test_a_ticket_at_the_limit_is_told_what_to_do(grounds: Grounds) -> Non
         "the limit is 1; close a ticket or destroy one with farhand machines destroy"
         in (heard["text"])
     )
+
+
+async def test_at_the_limit_one_that_is_kept_for_a_closed_ticket_is_said_to_go(
+    grounds: Grounds,
+) -> None:
+    office = grounds.office
+    kept = replace(OFFER, limits=replace(OFFER.limits, grace_s=3600))
+    async with grounds.yard.loop(offer=kept):
+        await office.say("run true on a fresh environment")
+        await office.hears("ended with exit status 0")
+        await office.say("run true on a fresh environment", conversation="another")
+        heard = await office.hears("cannot make an environment: you have 1 (env-")
+    assert ", which goes in " in heard["text"]
+    assert "ask again when one has gone, or destroy one" in heard["text"]
 
 
 async def test_a_ticket_whose_environment_cannot_be_made_says_why(grounds: Grounds) -> None:

@@ -70,6 +70,17 @@ def test_what_is_being_destroyed_counts_until_it_is_gone_but_not_for_ever() -> N
     assert over_limit(LIMITS, [stuck, of(ADA, "env-2")], ADA) is None
 
 
+def test_who_has_no_ticket_left_to_close_is_told_when_one_goes() -> None:
+    over = [replace(of(ADA, name), ticket_closed_s=LIMITS.grace_s - 7.5) for name in ("a", "b")]
+    refused = over_limit(LIMITS, over, ADA)
+    assert refused is not None
+    assert "you have 2 (a, which goes in 8 s, b, which goes in 8 s)" in refused
+    assert "ask again when one has gone, or destroy one" in refused
+    assert "close a ticket" not in refused
+    late = replace(over[0], ticket_closed_s=LIMITS.grace_s + 9.0)
+    assert "which goes in 1 s" in (over_limit(LIMITS, [late, over[1]], ADA) or "")
+
+
 def test_one_that_is_wanted_and_lives_stays() -> None:
     assert why_destroy(READY, LIMITS) is None
     assert why_destroy(CREATING, LIMITS) is None
