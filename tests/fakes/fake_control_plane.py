@@ -99,6 +99,7 @@ class _Session:
         self.due = asyncio.Event()
         self.cut = asyncio.Event()
         self.ended = False
+        self.epoch = 0  # from its Welcome on
 
 
 class FakeControlPlane:
@@ -457,6 +458,8 @@ class FakeControlPlane:
 
     def _do(self, machine: FakeMachine, session: _Session, action: ReplicaAction) -> None:
         match action:
+            case StoreOutput() | StoreOmission() if session.epoch != machine.epoch:
+                return  # of a stream that another has taken over from: it sends what is missing
             case HelloAccepted(hello=hello) if machine.status == "pending":
                 machine.hellos.append(hello)
                 session.link.bye(Bye(code="pending", message="not confirmed yet", retry=True))
@@ -499,6 +502,7 @@ class FakeControlPlane:
     def _welcome(self, machine: FakeMachine, session: _Session, hello: Hello) -> None:
         machine.hellos.append(hello)
         machine.epoch += 1
+        session.epoch = machine.epoch
         live = {attempt.attempt_id for attempt in hello.live}
         views = [
             AttemptView(

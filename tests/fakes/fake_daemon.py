@@ -82,6 +82,7 @@ class Job:
     size: tuple[int, int] | None = None  # of its terminal, when it was told another
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     cancel_reason: str = ""
+    deaf: bool = False  # it goes on when it is cancelled, until the test ends it
     result: Result | None = None
     receipted: bool = False
     daemon: "FakeDaemon | None" = None
@@ -170,9 +171,10 @@ async def echo(job: Job) -> None:
 
 
 async def hold(job: Job) -> None:
-    """Run until the test ends it or it is cancelled."""
+    """Run until the test ends it or it is cancelled; one that is deaf does not mind."""
     await job.cancelled.wait()
-    job.end(None, reason=ExitReason.CANCEL, signal=15)
+    if not job.deaf:
+        job.end(None, reason=ExitReason.CANCEL, signal=15)
 
 
 @dataclass(eq=False)

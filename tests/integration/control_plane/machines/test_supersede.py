@@ -11,7 +11,7 @@ from tests.fakes.fake_daemon import FakeDaemon, echo, hold
 async def test_a_newer_command_with_the_same_key_supersedes_and_waits_for_the_older(lab):
     async with lab.running(supersede_key="deploy") as (_, machine, _, first):
         job = machine.jobs[first.attempt_id]
-        job.cancelled = asyncio.Event()  # not the one that ``hold`` waits for: it ends by itself
+        job.deaf = True
         second = await lab.enqueue(machine, "second", supersede_key="deploy")
         third = await lab.enqueue(machine, "third", supersede_key="deploy")
         assert (await lab.view(second.command_id)).state == "superseded"
@@ -79,7 +79,7 @@ async def test_the_newer_one_waits_also_when_its_id_is_the_smaller_one(lab, monk
     """Ids hold the time of the replica that makes them, and clocks of replicas differ."""
     async with lab.running(supersede_key="k") as (replica, machine, _, first):
         job = machine.jobs[first.attempt_id]
-        job.cancelled = asyncio.Event()  # not the one that ``hold`` waits for
+        job.deaf = True
         numbers = count()
         monkeypatch.setattr(
             commands, "new_id", lambda: f"01890000-0000-7000-8000-{next(numbers):012x}"
