@@ -284,6 +284,7 @@ def test_what_the_account_may_not_write_is_refused(plain_files: Files) -> None:
         assert error["code"] == "permission_denied"
     assert (plain_files.root / "file").read_bytes() == b"kept"
     assert names(plain_files.root / "closed") == ["file"]
+    (plain_files.root / "closed").chmod(0o755)  # or an ordinary user could not clear it away
 
 
 def test_a_folder_whose_names_may_not_be_read_is_written_in(plain_files: Files) -> None:
