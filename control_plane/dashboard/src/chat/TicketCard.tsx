@@ -8,6 +8,7 @@ import { QuestionForm } from "../questions/QuestionForm.tsx";
 import { acceptTicket, type TicketWithAll, ticketQuery } from "../tickets/queries.ts";
 import { ErrorLine } from "../ui/ErrorState.tsx";
 import { Status, stageLook } from "../ui/Status.tsx";
+import { useAction } from "../ui/useAction.ts";
 import { StopTicket } from "./StopTicket.tsx";
 import classes from "./TicketCard.module.css";
 import { TicketCommand } from "./TicketCommand.tsx";
@@ -144,24 +145,18 @@ function Commands({ ticket }: { ticket: TicketWithAll }) {
 }
 
 function Accept({ ticket }: { ticket: TicketWithAll }) {
-  const [isBusy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const action = useAction();
   const report = ticket.reports.findLast((one) => one.kind === "ready");
   if (report === undefined || report.accept === "") return null;
 
-  async function accept(): Promise<void> {
-    setBusy(true);
-    setError(null);
-    // The event that it is closed has the card read anew.
-    await acceptTicket(ticket.id).catch(setError);
-    setBusy(false);
-  }
+  // The event that it is closed has the card read anew.
+  const accept = () => action.run(() => acceptTicket(ticket.id));
 
   return (
     <div className={classes["part"]}>
       <p className={classes["accept"]}>To accept: {report.accept}</p>
-      <ErrorLine error={error} />
-      <Button size="sm" h={32} loading={isBusy} onClick={() => void accept()}>
+      <ErrorLine error={action.error} />
+      <Button size="sm" h={32} loading={action.busy} onClick={() => void accept()}>
         Accept
       </Button>
     </div>

@@ -4,6 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { keys } from "../api/keys.ts";
 import { ErrorLine } from "../ui/ErrorState.tsx";
+import { useAction } from "../ui/useAction.ts";
 
 interface ChangeDialogProps {
   title: string;
@@ -29,22 +30,15 @@ export function ChangeDialog({
 }: ChangeDialogProps) {
   const queries = useQueryClient();
   const [text, setText] = useState(initial);
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const action = useAction();
 
   async function save(event: FormEvent): Promise<void> {
     event.preventDefault();
-    setBusy(true);
-    setError(null);
-    try {
+    const saved = await action.run(async () => {
       await onSave(text);
       await queries.invalidateQueries({ queryKey: keys.machines });
-      onClose();
-    } catch (failure) {
-      setError(failure);
-    } finally {
-      setBusy(false);
-    }
+    });
+    if (saved) onClose();
   }
 
   const field = { label, description, value: text, "data-autofocus": true, spellCheck: false };
@@ -56,12 +50,12 @@ export function ChangeDialog({
         ) : (
           <TextInput {...field} maxLength={64} onChange={(event) => setText(event.target.value)} />
         )}
-        <ErrorLine error={error} />
+        <ErrorLine error={action.error} />
         <Group justify="flex-end" gap="xs" mt="lg">
           <Button variant="default" onClick={onClose}>
             Cancel
           </Button>
-          <Button type="submit" loading={busy} disabled={!multiline && text.trim() === ""}>
+          <Button type="submit" loading={action.busy} disabled={!multiline && text.trim() === ""}>
             Save
           </Button>
         </Group>

@@ -6,6 +6,7 @@ import { CopyLine } from "../ui/CopyLine.tsx";
 import { ErrorLine } from "../ui/ErrorState.tsx";
 import { useNow } from "../ui/now.ts";
 import { Countdown } from "../ui/Time.tsx";
+import { useAction } from "../ui/useAction.ts";
 import classes from "./CodeStep.module.css";
 import { addressLacks } from "./loopback.ts";
 import type { CodeMade } from "./queries.ts";
@@ -18,22 +19,9 @@ interface CodeStepProps {
 
 export function CodeStep({ code, name, onRenew }: CodeStepProps) {
   const over = useNow() >= new Date(code.expires_at).getTime();
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const { busy, error, run } = useAction();
 
-  async function renew(wanted: string | null): Promise<boolean> {
-    setBusy(true);
-    setError(null);
-    try {
-      await onRenew(wanted);
-      return true;
-    } catch (failure) {
-      setError(failure);
-      return false;
-    } finally {
-      setBusy(false);
-    }
-  }
+  const renew = (wanted: string | null) => run(() => onRenew(wanted));
 
   return (
     <>

@@ -5,6 +5,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "../api/keys.ts";
 import { ErrorLine } from "../ui/ErrorState.tsx";
+import { useAction } from "../ui/useAction.ts";
 import { ChangeDialog } from "./ChangeDialog.tsx";
 import { labelChanges, labelLines } from "./labels.ts";
 import {
@@ -73,32 +74,23 @@ export function MachineActions({ machine }: { machine: Machine }) {
 /** Pausing ends nothing and is taken back by the same button, so it asks nobody. */
 function PauseButton({ machine }: { machine: Machine }) {
   const queries = useQueryClient();
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const action = useAction();
   const paused = machine.status === "paused";
   if (!paused && machine.status !== "active") return null;
 
   async function turn(): Promise<void> {
-    setBusy(true);
-    setError(null);
-    try {
-      await (paused ? resumeMachine(machine.id) : pauseMachine(machine.id));
-      await queries.invalidateQueries({ queryKey: keys.machines });
-    } catch (failure) {
-      setError(failure);
-    } finally {
-      setBusy(false);
-    }
+    await (paused ? resumeMachine(machine.id) : pauseMachine(machine.id));
+    await queries.invalidateQueries({ queryKey: keys.machines });
   }
 
   return (
     <>
-      <ErrorLine error={error} />
+      <ErrorLine error={action.error} />
       <Button
         variant={paused ? "filled" : "default"}
         size="sm"
-        loading={busy}
-        onClick={() => void turn()}
+        loading={action.busy}
+        onClick={() => void action.run(turn)}
         aria-label={`${paused ? "Resume" : "Pause"} ${machine.name}`}
       >
         {paused ? "Resume" : "Pause"}

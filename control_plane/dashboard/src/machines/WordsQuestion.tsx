@@ -4,6 +4,7 @@ import { useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { keys } from "../api/keys.ts";
 import { ErrorLine } from "../ui/ErrorState.tsx";
+import { useAction } from "../ui/useAction.ts";
 import { confirmMachine, type Machine, revokeMachine } from "./queries.ts";
 import { SixWords } from "./SixWords.tsx";
 import classes from "./WordsQuestion.module.css";
@@ -15,21 +16,17 @@ interface WordsQuestionProps {
 
 export function WordsQuestion({ machine, onSettled }: WordsQuestionProps) {
   const queries = useQueryClient();
-  const [busy, setBusy] = useState<"yes" | "no" | null>(null);
-  const [error, setError] = useState<unknown>(null);
+  const action = useAction();
+  const [given, setGiven] = useState<"yes" | "no" | null>(null);
+  const busy = action.busy ? given : null;
 
   async function settle(answer: "yes" | "no"): Promise<void> {
-    setBusy(answer);
-    setError(null);
-    try {
+    setGiven(answer);
+    await action.run(async () => {
       await (answer === "yes" ? confirmMachine(machine) : revokeMachine(machine.id));
       onSettled?.(answer === "yes" ? "confirmed" : "turned away");
       await queries.invalidateQueries({ queryKey: keys.machines });
-    } catch (failure) {
-      setError(failure);
-    } finally {
-      setBusy(null);
-    }
+    });
   }
 
   return (
@@ -39,7 +36,7 @@ export function WordsQuestion({ machine, onSettled }: WordsQuestionProps) {
         Compare them with the six words in that computer's terminal. If any differs, somebody may
         stand in between: “They differ” turns it away.
       </p>
-      <ErrorLine error={error} />
+      <ErrorLine error={action.error} />
       <div className={classes["actions"]}>
         <Button
           loading={busy === "yes"}

@@ -1,13 +1,13 @@
 /** What came of a ticket so far, in the worker's words, and what a person can do about it. */
 import { Button } from "@mantine/core";
 import { useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
 import { keys } from "../api/keys.ts";
 import { ButtonLink } from "../ui/ButtonLink.tsx";
 import { ErrorLine } from "../ui/ErrorState.tsx";
 import { Prose } from "../ui/Prose.tsx";
 import { reportLook, Status } from "../ui/Status.tsx";
 import { Time } from "../ui/Time.tsx";
+import { useAction } from "../ui/useAction.ts";
 import classes from "./LatestReport.module.css";
 import { acceptTicket, type TicketWithAll } from "./queries.ts";
 
@@ -48,28 +48,19 @@ export function latestReport(
 
 function Accept({ ticket, what }: { ticket: TicketWithAll; what: string }) {
   const queries = useQueryClient();
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const action = useAction();
 
   async function accept(): Promise<void> {
-    setBusy(true);
-    setError(null);
-    try {
-      queries.setQueryData(keys.ticket(ticket.id), await acceptTicket(ticket.id));
-      await queries.invalidateQueries({ queryKey: keys.tickets });
-    } catch (failure) {
-      setError(failure);
-    } finally {
-      setBusy(false);
-    }
+    queries.setQueryData(keys.ticket(ticket.id), await acceptTicket(ticket.id));
+    await queries.invalidateQueries({ queryKey: keys.tickets });
   }
 
   return (
     <div className={classes["accept"]}>
       <p className={classes["what"]}>To accept: {what}</p>
-      <ErrorLine error={error} />
+      <ErrorLine error={action.error} />
       <div className={classes["actions"]}>
-        <Button size="sm" loading={busy} onClick={() => void accept()}>
+        <Button size="sm" loading={action.busy} onClick={() => void action.run(accept)}>
           Accept
         </Button>
         <ButtonLink to="/chat" variant="default" size="sm">

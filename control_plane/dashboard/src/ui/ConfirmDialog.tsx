@@ -1,7 +1,8 @@
 /** Asks before something that cannot be taken back, with its consequence said. */
 import { Button, Group, Modal } from "@mantine/core";
-import { type ReactNode, useState } from "react";
+import type { ReactNode } from "react";
 import { ErrorLine } from "./ErrorState.tsx";
+import { useAction } from "./useAction.ts";
 
 /** Mantine gives the focus back to what opened a dialog, where that still is, before this. */
 const FOCUS_RETURNED_MS = 60;
@@ -24,43 +25,34 @@ export function ConfirmDialog({
   confirm,
   onConfirm,
 }: ConfirmDialogProps) {
-  const [busy, setBusy] = useState(false);
-  const [error, setError] = useState<unknown>(null);
+  const action = useAction();
 
   function close(): void {
-    setError(null);
+    action.reset();
     onClose();
   }
 
   async function act(): Promise<void> {
-    setBusy(true);
-    setError(null);
-    try {
-      await onConfirm();
-      close();
-      // What opened the dialog may be gone with what it ended: the keyboard goes on in the view.
-      setTimeout(() => {
-        if (document.activeElement === document.body) {
-          document.getElementById("content")?.focus({ preventScroll: true });
-        }
-      }, FOCUS_RETURNED_MS);
-    } catch (failure) {
-      setError(failure);
-    } finally {
-      setBusy(false);
-    }
+    if (!(await action.run(onConfirm))) return;
+    close();
+    // What opened the dialog may be gone with what it ended: the keyboard goes on in the view.
+    setTimeout(() => {
+      if (document.activeElement === document.body) {
+        document.getElementById("content")?.focus({ preventScroll: true });
+      }
+    }, FOCUS_RETURNED_MS);
   }
 
   return (
     <Modal opened={opened} onClose={close} title={title} size={460}>
       {children}
-      <ErrorLine error={error} />
+      <ErrorLine error={action.error} />
       <Group justify="flex-end" gap="xs" mt="lg">
         {/* The safe way out has the focus first. */}
         <Button variant="default" onClick={close} data-autofocus>
           Cancel
         </Button>
-        <Button color="red" loading={busy} onClick={() => void act()}>
+        <Button color="red" loading={action.busy} onClick={() => void act()}>
           {confirm}
         </Button>
       </Group>
