@@ -10,7 +10,7 @@ committed, or error. Offsets are not in the frames: bytes of a stream follow one
 
 import json
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
@@ -101,6 +101,14 @@ class FrameDecoder:
         """Raise ProtocolError if the body ended inside a frame."""
         if self._buffer:
             raise ProtocolError("cannot read the rest of the answer: it ends inside a frame")
+
+
+def decoded(chunks: Iterable[bytes]) -> Iterator[Frame]:
+    """Yield the frames of a whole body as they arrive; ProtocolError if it ends inside one."""
+    decoder = FrameDecoder()
+    for chunk in chunks:
+        yield from decoder.feed(chunk)
+    decoder.close()
 
 
 def result_to_json(result: CommandResult) -> dict[str, Any]:

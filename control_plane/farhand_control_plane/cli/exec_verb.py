@@ -10,7 +10,7 @@ import select
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 from farhand_control_plane.cli import exec_options
 from farhand_control_plane.cli.leaving import Interrupted, Left
 from farhand_control_plane.client.api import (
+    RESUME_CAP_S,
+    RESUME_FIRST_S,
+    RESUME_FOR_S,
     Api,
     Body,
     Refused,
@@ -32,7 +35,7 @@ from farhand_shared.errors import (
     ProtocolError,
     Unavailable,
 )
-from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind, result_from_json
+from farhand_shared.exec_frames import Frame, FrameKind, decoded, result_from_json
 from farhand_shared.exec_request import ExecBody, encode_exec_body
 from farhand_shared.limits import GRACE_MS
 
@@ -40,11 +43,6 @@ if TYPE_CHECKING:
     from farhand_control_plane.cli.exec_input import ExecInput
 
 OUR_FAILURE: Final = 125
-# How long a server may be away in the middle of a command: a restart takes seconds, an update of a
-# whole deployment minutes. The command goes on meanwhile.
-RESUME_FOR_S: Final = 300.0
-_RESUME_FIRST_S: Final = 0.1
-_RESUME_CAP_S: Final = 2.0
 _PATIENCE_S: Final = 2.0  # with a command that was told to end, before that is said
 
 
@@ -202,11 +200,11 @@ class Run:
         """Take frames until the exit is known, coming back when a connection breaks."""
         body = self._open()
         away_since: float | None = None
-        wait_s = _RESUME_FIRST_S
+        wait_s = RESUME_FIRST_S
         while True:
             try:
-                for frame in _frames(body):
-                    away_since, wait_s = None, _RESUME_FIRST_S
+                for frame in decoded(body.chunks()):
+                    away_since, wait_s = None, RESUME_FIRST_S
                     self._take(frame)
                 if self._status is not None:
                     return
@@ -231,7 +229,7 @@ class Run:
         path = self._rest()
         while True:
             time.sleep(wait_s)  # nothing tells us when the server is back
-            wait_s = min(wait_s * 2, _RESUME_CAP_S)
+            wait_s = min(wait_s * 2, RESUME_CAP_S)
             try:
                 return self._api.open("GET", path, timeout_s=None), wait_s
             except Refused as error:
@@ -372,7 +370,7 @@ class Run:
             self._api.post(f"/v1/commands/{self._command_id}/stop", repeatable=True)
             body = self._api.open("GET", self._rest())
             with contextlib.closing(body):
-                for frame in _frames(body):
+                for frame in decoded(body.chunks()):
                     self._take(frame)
         except FarhandError as error:
             self._say(f"cannot stop command {self._command_id}: {error}")
@@ -390,13 +388,6 @@ class Run:
 
 def _raise_interrupted(number: int, _frame: FrameType | None) -> None:
     raise Interrupted(number)
-
-
-def _frames(body: Body) -> Iterator[Frame]:
-    decoder = FrameDecoder()
-    for chunk in body.chunks():
-        yield from decoder.feed(chunk)
-    decoder.close()
 
 
 def _discard_output() -> None:

@@ -27,6 +27,11 @@ READ_TIMEOUT_S: Final = 60.0
 # idle ones (ours after `serve.KEEP_ALIVE_S`, others after 5 s), and a request that meets the close
 # is lost without anybody knowing whether it was taken.
 IDLE_MAX_S: Final = 4.0
+# How long a server may be away while we follow something: a restart takes seconds, an update of a
+# whole deployment minutes. A command goes on meanwhile. The waits between tries grow to the cap.
+RESUME_FOR_S: Final = 300.0
+RESUME_FIRST_S: Final = 0.1
+RESUME_CAP_S: Final = 2.0
 
 
 class Refused(FarhandError):

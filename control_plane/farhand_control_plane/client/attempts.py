@@ -2,13 +2,21 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from typing import Final
 
-from farhand_control_plane.client.api import Api, Body, Refused, path_with, segment
-from farhand_control_plane.client.events import RESUME_CAP_S, RESUME_FIRST_S, RESUME_FOR_S
+from farhand_control_plane.client.api import (
+    RESUME_CAP_S,
+    RESUME_FIRST_S,
+    RESUME_FOR_S,
+    Api,
+    Body,
+    Refused,
+    path_with,
+    segment,
+)
 from farhand_shared.errors import FarhandError, ProtocolError, Unavailable
-from farhand_shared.exec_frames import Frame, FrameDecoder, FrameKind
+from farhand_shared.exec_frames import Frame, FrameKind, decoded
 
 Frames = Generator[Frame, None, None]
 _ENDS: Final = (FrameKind.COMMITTED, FrameKind.ERROR)
@@ -43,7 +51,7 @@ class _Followed:
             broken: FarhandError = Unavailable("the server ended the stream")
             try:
                 with contextlib.closing(opening()) as body:
-                    for frame in decoded(body):
+                    for frame in decoded(body.chunks()):
                         wait_s, away_since = RESUME_FIRST_S, 0.0
                         self._note(frame)
                         yield frame
@@ -86,11 +94,3 @@ class _Followed:
                 self._attempt_id = frame.json()["attempt_id"]
             case _:
                 pass
-
-
-def decoded(body: Body) -> Iterator[Frame]:
-    """Yield the frames of one streamed answer."""
-    decoder = FrameDecoder()
-    for chunk in body.chunks():
-        yield from decoder.feed(chunk)
-    decoder.close()

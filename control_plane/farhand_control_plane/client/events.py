@@ -4,15 +4,17 @@ import contextlib
 import json
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any
 
-from farhand_control_plane.client.api import Api, Refused, path_with
+from farhand_control_plane.client.api import (
+    RESUME_CAP_S,
+    RESUME_FIRST_S,
+    RESUME_FOR_S,
+    Api,
+    Refused,
+    path_with,
+)
 from farhand_shared.errors import FarhandError, Unavailable
-
-# How long the server may be away while we follow: a restart takes seconds.
-RESUME_FOR_S: Final = 300.0
-RESUME_FIRST_S: Final = 0.1
-RESUME_CAP_S: Final = 2.0
 
 Event = dict[str, Any]  # one of GET /v1/events
 
